@@ -16,7 +16,9 @@ The package is layered; a module imports only from the floors below its own::
     5  experiments, ledger, sweeps, cli     the papers' figures and tables
 
 Nothing is imported here, so that ``import ebmtut`` stays cheap; write
-``from ebmtut.energies import Ising`` and so on.
+``from ebmtut.energies import Ising`` and so on. Wherever random numbers are used, the
+keyword ``generator`` is their only source; an invalid argument raises
+`ebmtut.checks.InputError` before any work.
 """
 
 __all__ = ["__version__"]

@@ -9,8 +9,6 @@ import ctypes
 import os
 from functools import cache
 
-__all__ = ["keep_freed_memory"]
-
 # Of <malloc.h>.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _GIBIBYTE = 2**30
@@ -23,10 +21,7 @@ _SAID_BY_THE_USER = (
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process keep up to a gibibyte of what it frees, where glibc is.
-
-    Does nothing if the environment has said how memory is to be kept.
-    """
+    """Let glibc keep a gibibyte of freed memory, unless the environment says how."""
     if any(name in os.environ for name in _SAID_BY_THE_USER):
         return
     try:

@@ -13,8 +13,6 @@ from threading import Timer
 from numba.core import event
 from tqdm import tqdm
 
-__all__ = ["tell_of_compilation"]
-
 #: Seconds of compiling, in all kernels together, before a user hears of it.
 _PATIENCE = 1.0
 
@@ -22,8 +20,7 @@ _PATIENCE = 1.0
 class _Teller(event.Listener):
     """Hears when numba begins to compile, and when it is done; tells once.
 
-    Numba compiles one function at a time, with those that it calls within it, and
-    says so only if the code is not on the disk.
+    Numba compiles one function at a time, with those that it calls within it.
     """
 
     def __init__(self) -> None:
@@ -67,11 +64,7 @@ class _Teller(event.Listener):
 
 
 def _is_read() -> bool:
-    """Whether somebody reads stderr now: not where a notebook keeps it.
-
-    A notebook that runs without a person cannot ask for input. Its worker processes
-    have no kernel, and what they say would be kept, too.
-    """
+    """Whether somebody reads stderr now: not where a notebook keeps it."""
     if "JPY_PARENT_PID" not in os.environ:  # what every kernel of Jupyter has
         return True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

@@ -13,8 +13,6 @@ import torch
 from ebmtut._compilation import tell_of_compilation
 from ebmtut._digests import files_digest
 
-__all__ = ["compiled", "in_threads", "inlined", "sweep_in_threads"]
-
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile without the GIL, keeping the machine code on disk if possible."""
@@ -57,11 +55,8 @@ _A_PIECE = 2**29
 def in_threads(work: Callable[[slice], None], n_rows: int, n_turns: int) -> None:
     """Do the rows in as many slices as torch has threads, or at once if few.
 
-    Where that takes long, in more and shorter slices, as far as there are rows, so
-    that Ctrl-C ends it after those that are being done.
-
-    ``n_turns``: of the innermost loop, in all rows together. The work must not
-    use torch, which would start a team of threads in every thread.
+    Long work in more and shorter slices, so that Ctrl-C ends it. ``n_turns``: of the
+    innermost loop, in all rows together. The work must not use torch.
     """
     n_threads = max(1, min(torch.get_num_threads(), n_rows))
     if n_turns < _WORTHWHILE:
@@ -91,10 +86,8 @@ def sweep_in_threads(
 ) -> None:
     """Let ``work(n, rows)`` sweep rows that keep their state, `in_threads`.
 
-    A long chain is swept in portions, so that Ctrl-C ends even a single one.
-
     ``turns_a_sweep``: of the innermost loop, in all rows together. ``grain``: sweeps
-    after which a kernel sums anew; portions are multiples, and change no number.
+    after which a kernel sums anew, which portions keep.
     """
     portion = _A_PIECE * n_rows // max(1, turns_a_sweep * grain)
     portion = max(1, portion) * grain

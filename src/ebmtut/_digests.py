@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["files_digest", "json_digest", "sha256_of", "text_digest"]
-
 
 def text_digest(text: str) -> str:
     """SHA-256 of a text, in lower-case hexadecimal digits."""

@@ -1,9 +1,8 @@
 """When a kernel for the GPU may run. Importing this imports no Triton.
 
 A kernel stands in a module ``kernels/*_triton.py``, which the dispatcher of its
-operation imports only once it is needed. Its plain reference, which is what a reader
-is shown, runs wherever there is no Triton, or none that works: it compiles a piece of
-its own in C first, and a small machine may have no compiler.
+operation imports only once it is needed. Its plain reference runs wherever there is no
+Triton, or none that works.
 """
 
 import warnings
@@ -11,8 +10,6 @@ from functools import cache
 from importlib.util import find_spec
 
 from torch import Tensor
-
-__all__ = ["runs_triton"]
 
 
 def runs_triton(x: Tensor) -> bool:

@@ -14,34 +14,11 @@ from torch.nn.utils import parametrize
 from ebmtut.checks import check_type
 from ebmtut.random import check_generator, make_generator
 
-__all__ = [
-    "bounded",
-    "conv",
-    "embedding",
-    "linear",
-    "normal_weights",
-    "source_of_weights",
-]
-
 
 def source_of_weights(
     generator: torch.Generator | None, *, anywhere: bool = False
 ) -> torch.Generator:
-    """Return the generator itself; for None a fresh one of seed 0.
-
-    Parameters
-    ----------
-    generator
-        What a network was given.
-    anywhere
-        Whether the network can be made on the generator's device, whichever it is;
-        else that has to be the CPU.
-
-    Raises
-    ------
-    InputError
-        If it is no generator, or on another device.
-    """
+    """Return the generator itself; for None a fresh one of seed 0."""
     if generator is None:
         return make_generator(0)
     check_type("generator", generator, torch.Generator)
@@ -58,17 +35,7 @@ def linear(
     bias: bool = True,
     zero_bias: bool = False,
 ) -> nn.Linear:
-    """Return a linear layer, uniform within +-1/sqrt(n_in) as torch's own.
-
-    Parameters
-    ----------
-    n_in, n_out
-        Features.
-    generator
-        Source of the weights, then of the bias.
-    bias, zero_bias
-        Whether there is a bias, and whether it starts at zero.
-    """
+    """Return a linear layer, uniform within +-1/sqrt(n_in) as torch's own."""
     layer = nn.utils.skip_init(
         nn.Linear,
         n_in,
@@ -91,19 +58,8 @@ def conv(
 ) -> nn.Conv2d:
     """Return a convolution that keeps the size of images, without bias at first.
 
-    In memory a pixel's channels lie beside each other, which is the order that the
-    CPU's convolutions want.
-
-    Parameters
-    ----------
-    n_in, n_out
-        Channels.
-    size, stride
-        Pixels of the window, odd, and between windows.
-    generator
-        Source of the weights.
-    gain
-        Factor of their scale, which is that of `linear`.
+    A pixel's channels lie beside each other, the order that the CPU's convolutions
+    want.
     """
     layer = nn.utils.skip_init(
         nn.Conv2d,
@@ -136,15 +92,7 @@ def _drawn(
 
 
 def embedding(n_tokens: int, width: int, generator: torch.Generator) -> nn.Embedding:
-    """Return a table of standard normal vectors, as torch's own.
-
-    Parameters
-    ----------
-    n_tokens, width
-        Rows and columns.
-    generator
-        Source of the entries.
-    """
+    """Return a table of standard normal vectors, as torch's own."""
     layer = nn.utils.skip_init(
         nn.Embedding, n_tokens, width, device=generator.device, dtype=torch.float32
     )
@@ -155,17 +103,7 @@ def embedding(n_tokens: int, width: int, generator: torch.Generator) -> nn.Embed
 def normal_weights(
     *shape: int, scale: float = 1.0, generator: torch.Generator
 ) -> Float[nn.Parameter, "..."]:
-    """Return normal weights.
-
-    Parameters
-    ----------
-    *shape
-        Their shape.
-    scale
-        Their standard deviation.
-    generator
-        Their source.
-    """
+    """Return normal weights."""
     weights: Tensor = torch.randn(
         shape, generator=generator, dtype=torch.float32, device=generator.device
     )
@@ -206,17 +144,7 @@ class _SpectralNorm(nn.Module):
 def bounded(
     layer: _Layer, generator: torch.Generator, *, only_above: bool = False
 ) -> _Layer:
-    """Divide a layer's weight by its spectral norm, whenever it is used.
-
-    Parameters
-    ----------
-    layer
-        Changed in place, and returned.
-    generator
-        Source of the direction in which the norm is first looked for.
-    only_above
-        Whether a norm below 1 is left alone.
-    """
+    """Divide a layer's weight by its spectral norm, in place, whenever it is used."""
     weight = layer.weight
     assert isinstance(weight, Tensor)
     norm = _SpectralNorm(weight, only_above, generator)

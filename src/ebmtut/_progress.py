@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from tqdm import tqdm
 
-__all__ = ["counted"]
-
 
 def counted(
     steps: Iterable[int], n_steps: int, *, taken: int, label: str, progress: bool

@@ -1,9 +1,8 @@
 """Validate arguments, with one-line messages that name the value and what is allowed.
 
-A signature or a field declares what is allowed, ``n_steps: Count`` or
-``shrink: Annotated[int, Range(1, 28)]``, and `checked` validates every call. The
-functions are for conditions that depend on more than one value. The checks of tensors
-are in `ebmtut.tensor_checks`; this module does not import torch.
+A signature or a field declares what is allowed, ``n_steps: Count``, and `checked`
+validates every call; the functions are for conditions on several values. The checks of
+tensors are in `ebmtut.tensor_checks`; this module does not import torch.
 """
 
 import difflib
@@ -52,7 +51,9 @@ __all__ = [
 class InputError(ValueError):
     """An argument is not valid.
 
-    The message is one line that names the argument, its value and what is allowed.
+    The message is one line that names the argument, its value and what is allowed. All
+    functions but the innermost formulas raise it, before any work, for an argument that
+    their signature or description does not allow; docstrings list the other errors.
     """
 
 
@@ -88,22 +89,8 @@ def check_range(
 
     Parameters
     ----------
-    name
-        Name of the argument, for the message.
-    value
-        The number to check.
-    low, high
-        Bounds; None leaves that side open.
-    include_low, include_high
-        Whether a bound itself is allowed.
-    integer
-        Whether only integers are allowed.
-
-    Raises
-    ------
-    InputError
-        If `value` is no finite number, is no integer although `integer` is set, or
-        lies outside the bounds.
+    low, high, include_low, include_high
+        Bounds, None leaves a side open; whether a bound itself is allowed.
     """
     kind = Integral if integer else Real
     # bool is an Integral, but True as a count is a mistake.
@@ -122,37 +109,13 @@ def check_range(
 
 
 def check_counts(*, low: int = 1, **values: Any) -> None:
-    """Require integers with a lower bound.
-
-    Parameters
-    ----------
-    low
-        The smallest integer that is allowed.
-    **values
-        The integers, by name.
-
-    Raises
-    ------
-    InputError
-        For the first value that is no integer or is less than `low`.
-    """
+    """Require integers with a lower bound."""
     for name, value in values.items():
         check_range(name, value, low=low, integer=True)
 
 
 def check_positive(**values: Any) -> None:
-    """Require finite numbers above zero.
-
-    Parameters
-    ----------
-    **values
-        The numbers, by name.
-
-    Raises
-    ------
-    InputError
-        For the first value that is no positive number.
-    """
+    """Require finite numbers above zero."""
     for name, value in values.items():
         check_range(name, value, low=0, include_low=False)
 
@@ -171,23 +134,7 @@ def _interval(
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Require one of a list of names.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    value
-        The choice to check.
-    choices
-        The names that exist.
-
-    Raises
-    ------
-    InputError
-        If `value` is not among `choices`. The message lists the choices, or the most
-        similar ones if there are many, and suggests the closest.
-    """
+    """Require one of a list of names."""
     known = list(choices)
     if value in known:
         return
@@ -205,41 +152,14 @@ _MANY, _NEAREST = 30, 4
 
 
 def check_type(name: str, value: object, *types: type) -> None:
-    """Require an instance of one of several classes.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    value
-        The value to check.
-    *types
-        The allowed classes, at least one.
-
-    Raises
-    ------
-    InputError
-        If `value` is an instance of none of the classes.
-    """
+    """Require an instance of one of several classes."""
     if not isinstance(value, types):
         known = " or ".join(kind.__name__ for kind in types)
         raise InputError(f"{name} must be {known}, got {shown(value)}")
 
 
 def shown(value: object) -> str:
-    """Show a value in one short line, for messages.
-
-    Parameters
-    ----------
-    value
-        Any value.
-
-    Returns
-    -------
-    text
-        The value's repr, at most 60 characters of it. Where the repr is only an
-        address, the name of the type.
-    """
+    """Show a value in one line of at most 60 characters, for messages."""
     text = " ".join(repr(value).split())
     if f" at {hex(id(value))}" in text:
         text = type(value).__name__
@@ -249,13 +169,7 @@ def shown(value: object) -> str:
 class Range(NamedTuple):
     """A range of finite numbers, for annotations.
 
-    ``Annotated[int, Range(2, 6)]`` means the integers from 2 to 6,
-    ``Annotated[float, Range(2, 6)]`` the real numbers from 2 to 6.
-
-    Parameters
-    ----------
-    low, high, include_low, include_high
-        As for `check_range`.
+    ``Annotated[int, Range(2, 6)]`` means the integers from 2 to 6.
     """
 
     low: float | None = None
@@ -269,13 +183,7 @@ class Range(NamedTuple):
 
 
 class OneOf:
-    """A set of names, for annotations: ``Annotated[str, OneOf(DENSITIES)]``.
-
-    Parameters
-    ----------
-    choices
-        The allowed names.
-    """
+    """A set of names, for annotations: ``Annotated[str, OneOf(DENSITIES)]``."""
 
     def __init__(self, choices: Iterable[str]) -> None:
         self.choices = tuple(choices)
@@ -309,20 +217,9 @@ _Check = Callable[[str, Any], None]
 def checked(door: _Door) -> _Door:
     """Validate every call of a function or class against its annotations.
 
-    A number is compared with its `Range`, a name with its `OneOf` or ``Literal``. The
-    entries of sequences and mappings and the parts of unions are validated, too.
-    Defaults are not.
-
-    Parameters
-    ----------
-    door
-        A function or a class, for example a dataclass.
-
-    Returns
-    -------
-    door
-        A function that validates its arguments first; for a class, the class itself,
-        whose constructor now validates.
+    A number is compared with its `Range`, a name with its `OneOf` or ``Literal``, also
+    in sequences, mappings and unions. Defaults are not validated. A class is returned
+    itself, with a constructor that validates.
     """
     if isinstance(door, type):
         door.__init__ = checked(door.__init__)  # type: ignore[misc]

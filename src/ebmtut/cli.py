@@ -43,15 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        The words after ``ebmtut``; by default those of this process's command line.
+        The words after ``ebmtut``; by default this process's.
 
     Returns
     -------
     status
-        0 after success; 1 if runs of a sweep are not done. With one line on stderr: 2
-        if a value is invalid, 3 if training diverged, 66 if a data set is missing, 69
-        if an optional module is not installed, 124 if a time limit stopped the
-        command, 130 if the keyboard interrupted it.
+        0 after success; 1 if runs of a sweep are not done, 2 for an invalid value, 3 if
+        training diverged, 66 for missing data, 69 for a missing module, 124 at a time
+        limit, 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
     try:

@@ -16,13 +16,7 @@ class OutOfTime(Exception):
 
 @contextmanager
 def deadline(moment: float | None) -> Iterator[None]:
-    """Give what runs inside a moment at which to stop.
-
-    Parameters
-    ----------
-    moment
-        Seconds of ``time.time()``; None for no end.
-    """
+    """Give what runs inside a moment, of ``time.time()``, at which to stop."""
     before = _moment.set(moment)
     try:
         yield
@@ -33,8 +27,7 @@ def deadline(moment: float | None) -> Iterator[None]:
 def out_of_time() -> bool:
     """Whether the deadline, if there is one, has passed.
 
-    A loop that keeps a checkpoint asks after each step; when the answer is True,
-    it saves its state and raises `OutOfTime`.
+    A loop that keeps a checkpoint then saves its state and raises `OutOfTime`.
     """
     moment = _moment.get()
     return moment is not None and time.time() >= moment

@@ -53,19 +53,8 @@ def relative_weights(
 def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
     r"""Effective sample size of importance weights, as a fraction in (0, 1].
 
-    :math:`(\sum w)^2 / (n \sum w^2)`, Equation 38 of Ou, Zhang and Li (2025). It
-    cannot see what no sample has met: report the error of log Z and an observable
-    beside it.
-
-    Parameters
-    ----------
-    log_weights
-        Unnormalised, at least one finite.
-
-    Raises
-    ------
-    InputError
-        If there are none, one is NaN or plus infinity, or all weights are zero.
+    :math:`(\sum w)^2 / (n \sum w^2)`, Equation 38 of Ou, Zhang and Li (2025). It cannot
+    see what no sample has met.
 
     Examples
     --------
@@ -81,17 +70,10 @@ def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
 def estimate_log_mean_exp(log_weights: Float[Tensor, " n_samples"]) -> Estimate:
     """Log of the mean weight, with its standard error by the delta method.
 
-    Parameters
-    ----------
-    log_weights
-        Log weights of independent samples, at least 2.
-
     Returns
     -------
     estimate
-        In float64.  The standard error is the weights' standard deviation
-        over their mean and root n; it is itself too small where few samples
-        carry the sum, which the effective sample size shows.
+        In float64. The error is too small where few samples carry the sum.
     """
     w = log_weights.double()
     check_range("len(log_weights)", len(w), low=2, integer=True)
@@ -107,13 +89,8 @@ def systematic_resampling(
 
     Parameters
     ----------
-    fractions
-        Weights that sum to 1.
-    n
-        Number of places.
-    shift
-        A uniform random number in [0, 1): all that is random. Evenly spaced points are
-        shifted by it, in its dtype.
+    fractions, shift
+        Weights that sum to 1; a uniform random number, all that is random.
     """
     marks = torch.arange(n, dtype=shift.dtype, device=shift.device)
     points = ((marks + shift) / n).to(fractions.dtype)

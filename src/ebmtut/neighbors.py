@@ -32,25 +32,14 @@ def neighbor_log_ratios(
     Parameters
     ----------
     energy
-        Its method `flip_log_ratios(x)`, where it has one, gives the answer for
-        bits.
-    x
-        Bits where `n_states` is 2, else values 0, ..., n_states - 1.
-    n_states
-        Number of states of a site.
-    chunk
-        Most neighbours evaluated at once.
+        Its method `flip_log_ratios(x)`, where it has one, gives the answer for bits.
+    n_states, chunk
+        States of a site; most neighbours evaluated at once.
 
     Returns
     -------
     log_ratios
-        For two states those of the flips. For more, of every value of every
-        site, zero at the current one.
-
-    Raises
-    ------
-    InputError
-        If `x` has no two dimensions or a number is out of range.
+        Of the flips, or of every value of every site, zero at the current one.
 
     Examples
     --------
@@ -91,25 +80,7 @@ def taylor_log_ratios(
 ) -> Float[Tensor, "batch n_sites"]:
     """First-order estimate of log p(x with site i flipped) - log p(x).
 
-    Exact where the energy is linear in every single bit, as any quadratic
-    energy without squares of a site is (Grathwohl et al. 2021).
-
-    Parameters
-    ----------
-    energy
-        Differentiable.
-    x
-        Bits.
-
-    Returns
-    -------
-    log_ratios
-        Detached.
-
-    Raises
-    ------
-    InputError
-        If `x` is no batch of floating states, or the energy has no gradient.
+    Exact where the energy is linear in every single bit (Grathwohl et al. 2021).
 
     Examples
     --------

@@ -42,19 +42,10 @@ class NoiseLevels:
     Parameters
     ----------
     sigmas
-        :math:`\sigma_1, \dots, \sigma_T` in (0, 1], none below the one before. A
-        last one of exactly 1 forgets :math:`x_{T-1}`: the distribution of
-        :math:`x_{T-1}` given :math:`x_T` is then the marginal distribution, and a
-        single
-        one of 1 makes recovery likelihood the marginal likelihood.
+        :math:`\sigma_1, \dots, \sigma_T` in (0, 1], none below the one before. Where
+        the last is 1, the state above says nothing about :math:`x_{T-1}`.
     data_sigma
-        Noise on level 0, in [0, 1): :math:`x_0 = \sqrt{1 - s^2}\,
-        \mathrm{data} + s\,\epsilon`.
-
-    Raises
-    ------
-    InputError
-        If there is no sigma, or one is outside (0, 1] or below the one before.
+        :math:`x_0 = \sqrt{1 - s^2}\, \mathrm{data} + s\,\epsilon`, s in [0, 1).
     """
 
     sigmas: tuple[float, ...]
@@ -101,22 +92,7 @@ class NoiseLevels:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "batch ..."]:
-        """Draw states of given levels from data at once.
-
-        Parameters
-        ----------
-        data
-            Without noise.
-        level
-            0 to T, for each row.
-        generator
-            Source of randomness.
-
-        Raises
-        ------
-        InputError
-            If the data are no finite floats, or a level is outside its range.
-        """
+        """Sample states of given levels, 0 to T, from data at once."""
         check_vectors("data", data)
         check_levels(level, self.n_levels)
         signal = rows(self.signals, level, data)
@@ -130,22 +106,7 @@ class NoiseLevels:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "batch ..."]:
-        """Draw the state one level up.
-
-        Parameters
-        ----------
-        x
-            States of level t.
-        level
-            t, 0 to T - 1, for each row.
-        generator
-            Source of randomness.
-
-        Raises
-        ------
-        InputError
-            If the states are no finite floats, or a level is outside its range.
-        """
+        """Sample the state one level up; ``level`` is t of each row, 0 to T - 1."""
         check_vectors("x", x)
         check_levels(level, self.n_levels - 1)
         shrinkage = rows(self.shrinkages, level, x)
@@ -164,18 +125,8 @@ def linear_noise(
 
     Parameters
     ----------
-    n_levels
-        T.
-    first, last
-        :math:`\sigma_1^2` and :math:`\sigma_T^2`; the defaults are those of
-        denoising diffusion (Ho et al., 2020), meant for T = 1000.
-    data_sigma
-        As for `NoiseLevels`.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range.
+    n_levels, first, last
+        T, :math:`\sigma_1^2` and :math:`\sigma_T^2`; by default of Ho et al. (2020).
     """
     check_range("last", last, low=first, high=1)
     rise = (last - first) / max(n_levels - 1, 1)
@@ -187,20 +138,9 @@ def linear_noise(
 def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
     r"""Cut the 1000 steps of denoising diffusion into few, as the paper's code does.
 
-    The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the
-    state after step ``1 + t * (1000 // (2 (T - 1)))`` of them, for T = 6 after
-    1, 101, ..., 501, and level T is pure noise: the code makes the last level
-    unconditional, which is a last sigma of 1.
-
-    Parameters
-    ----------
-    n_levels
-        T, at least 2.
-
-    Raises
-    ------
-    InputError
-        If ``n_levels`` is less than 2 or more than 500.
+    The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the state
+    after step ``1 + t * (1000 // (2 (T - 1)))`` of them; the code makes the last level
+    unconditional, a last sigma of 1.
     """
     keep = (
         torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64, device="cpu")
@@ -227,18 +167,8 @@ def geometric_noise(
 
     Parameters
     ----------
-    n_levels
-        T.
     first, last
-        Ratios of the standard deviations of noise and signal: ``last`` on level
-        T, ``first`` on level 0, or on level 1 where the data carry no noise.
-    noisy_data
-        Whether level 0 carries noise.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range, or the noise of a step falls.
+        Ratios of noise and signal on level 0, or 1 for noiseless data, and on level T.
 
     Examples
     --------

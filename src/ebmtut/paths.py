@@ -39,10 +39,8 @@ class PathEnergy:
 
     Parameters
     ----------
-    target
-        Energy at the path's end.
-    strength
-        What it is multiplied by, the time on a linear path.
+    target, strength
+        Energy at the path's end, and its factor, the time on a linear path.
     """
 
     def __init__(self, target: EnergyFunction, strength: float) -> None:
@@ -65,32 +63,17 @@ class PathEnergy:
 class AnnealingPath:
     """Geometric path from the uniform distribution: p_t proportional to exp(-t E).
 
-    This is the linear schedule of Ou, Zhang and Li (2025, Section 3): the unnormalised
-    distribution is exp((1 - t) log eta + t log rho) with a uniform eta, whose constant
-    is dropped. So log Z_0 = n_sites log n_states, and the time derivative of the
-    unnormalised log-probability is -E at every time.
+    The linear schedule of Ou, Zhang and Li (2025, Section 3) with a uniform eta, whose
+    constant is dropped: log Z_0 = n_sites log n_states, and the time derivative is -E.
 
     Parameters
     ----------
     target
         Energy at t = 1.
-    n_sites
-        Sites of a state; None takes it from the energy.
-    n_states
-        States of a site, at least 2.
+    n_sites, n_states
+        Sites, None takes them from the energy, and states of a site.
     ratios
-        "exact" log-ratios of neighbours, or for bits "taylor": of first order,
-        by one gradient of the energy (the paper's Equation 29).
-
-    Raises
-    ------
-    InputError
-        If the number of sites is unknown, a number is out of range, or there
-        are no such ratios.
-
-    See Also
-    --------
-    ebmtut.flows.Flow : a continuous-time Markov chain that follows the path.
+        "exact" log-ratios, or for bits "taylor": by one gradient (Equation 29).
 
     Examples
     --------
@@ -135,42 +118,13 @@ class AnnealingPath:
 
     @checked
     def at(self, t: Probability) -> PathEnergy:
-        """Energy at one time, for samplers.
-
-        Parameters
-        ----------
-        t
-            In [0, 1].
-
-        Returns
-        -------
-        path_energy
-            Callable; with closed-form ratios where the target has them.
-
-        Raises
-        ------
-        InputError
-            If the time is outside.
-        """
+        """Energy at one time, for samplers."""
         return PathEnergy(self.target, float(t))
 
     def log_density(
         self, x: Float[Tensor, "batch n_sites"], t: Time
     ) -> Float[Tensor, " batch"]:
-        """Unnormalised log-probability -t E(x).
-
-        Parameters
-        ----------
-        x
-            States 0, ..., n_states - 1.
-        t
-            Times in [0, 1].
-
-        Raises
-        ------
-        InputError
-            If a time is outside or the states have other sites.
-        """
+        """Unnormalised log-probability -t E(x)."""
         check_time(t)
         return t * self.time_derivative(x)
 
@@ -187,8 +141,7 @@ class AnnealingPath:
         Returns
         -------
         log_ratios
-            As `neighbor_log_ratios`: (batch, n_sites) for bits, else
-            (batch, n_sites, n_states).
+            As `neighbor_log_ratios` gives them.
         """
         check_shape("x", x, (None, self.n_sites))
         if self.ratios == "taylor":
@@ -198,22 +151,10 @@ class AnnealingPath:
     def log_ratios(self, x: Float[Tensor, "batch n_sites"], t: Time) -> Tensor:
         """Log p_t(y) - log p_t(x) of all one-site neighbours y.
 
-        Parameters
-        ----------
-        x
-            States 0, ..., n_states - 1.
-        t
-            Times in [0, 1].
-
         Returns
         -------
         log_ratios
-            (batch, n_sites) for bits, else (batch, n_sites, n_states).
-
-        Raises
-        ------
-        InputError
-            If a time is outside or the states have other sites.
+            As `neighbor_log_ratios` gives them.
         """
         check_time(t)
         ratios = self.target_log_ratios(x)
@@ -229,17 +170,7 @@ class AnnealingPath:
         generator: torch.Generator,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "n n_sites"]:
-        """Sample p_0, the uniform distribution.
-
-        Parameters
-        ----------
-        n
-            Number of states.
-        generator
-            Source of all randomness; the states lie on its device.
-        dtype
-            Floating dtype of the states.
-        """
+        """Sample p_0, the uniform distribution."""
         check_type("generator", generator, torch.Generator)
         return torch.randint(
             self.n_states,
@@ -253,20 +184,8 @@ class BasePath:
     """Geometric path from a base of independent bits to the target.
 
     The unnormalised p_t is exp(-(1 - t) E_0 - t E) with E_0(x) = - x . logits. A base
-    that has the data's means is much nearer to a learned model than uniform bits are,
-    so that the log-weights of annealing vary less.
-
-    Parameters
-    ----------
-    target
-        Energy of bits at t = 1.
-    base_logits
-        Of the independent bits at t = 0.
-
-    Raises
-    ------
-    InputError
-        If the logits are not finite.
+    with the data's means is nearer to a learned model, so that the log-weights vary
+    less.
     """
 
     @checked
@@ -285,18 +204,7 @@ class BasePath:
 
     @checked
     def at(self, t: Probability) -> EnergyFunction:
-        """Energy at one time, for samplers.
-
-        Parameters
-        ----------
-        t
-            In [0, 1].
-
-        Raises
-        ------
-        InputError
-            If the time is outside.
-        """
+        """Energy at one time, for samplers."""
 
         def energy(x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
             return t * self.target(x) - (1 - t) * (x @ self.base_logits)
@@ -314,15 +222,7 @@ class BasePath:
     def sample_start(
         self, n: Natural, *, generator: torch.Generator
     ) -> Float[Tensor, "n n_sites"]:
-        """Draw from the base.
-
-        Parameters
-        ----------
-        n
-            Number of states.
-        generator
-            Source of all randomness, on the device of the logits.
-        """
+        """Sample the base."""
         return bernoulli(self.base_logits.sigmoid().expand(n, -1), generator=generator)
 
 

@@ -43,18 +43,6 @@ def make_generator(
 ) -> torch.Generator:
     """Make a generator on a device from a seed.
 
-    Parameters
-    ----------
-    seed
-        At least 0 and less than 2**63.
-    device
-        Where the random numbers will be made.
-
-    Raises
-    ------
-    InputError
-        If the seed is no integer in that range, or there is no such device.
-
     Examples
     --------
     >>> import torch
@@ -69,18 +57,8 @@ def make_generator(
 def check_seed(seed: int) -> None:
     """Require a seed that leaves room for others counted from it.
 
-    An experiment's k-th run has the seed ``seed + k``, its held-out data one a
-    million away: half of what `make_generator` takes is theirs.
-
-    Parameters
-    ----------
-    seed
-        At least 0 and at most 2**62.
-
-    Raises
-    ------
-    InputError
-        If the seed is no integer in that range.
+    An experiment's k-th run has the seed ``seed + k``, its held-out data one a million
+    away.
     """
     check_range("seed", seed, low=0, high=2**62, integer=True)
 
@@ -88,20 +66,7 @@ def check_seed(seed: int) -> None:
 def check_generator(
     generator: torch.Generator, device: str | torch.device = "cpu"
 ) -> None:
-    """Require a generator on a device: torch takes None for its global one.
-
-    Parameters
-    ----------
-    generator
-        What to check.
-    device
-        Where the random numbers will be made; only its type counts.
-
-    Raises
-    ------
-    InputError
-        If it is no generator, or one of another type of device.
-    """
+    """Require a generator on a device: torch takes None for its global one."""
     check_type("generator", generator, torch.Generator)
     want = torch.device(device).type
     if generator.device.type != want:
@@ -111,18 +76,7 @@ def check_generator(
 
 
 def spawn_seed(generator: torch.Generator) -> int:
-    """Draw a 63-bit seed for another random stream, such as numba's.
-
-    Parameters
-    ----------
-    generator
-        Advanced by one random number.
-
-    Returns
-    -------
-    seed
-        Uniform on 0, ..., 2**63 - 2.
-    """
+    """Draw a seed, 0 to 2**63 - 2, for another random stream, such as numba's."""
     check_type("generator", generator, torch.Generator)
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return int(seed)
@@ -133,15 +87,7 @@ def generator_on(
 ) -> torch.Generator:
     """Return the generator if it is on the device, else a new one seeded by it.
 
-    So a problem that is sampled on the CPU is the same on every device, and the code
-    that follows it on the CPU continues with the same random numbers.
-
-    Parameters
-    ----------
-    generator
-        Advanced by one random number if it is on another device.
-    device
-        Where the random numbers will be made; only its type counts.
+    A problem that is sampled on the CPU is thus the same on every device.
     """
     check_type("generator", generator, torch.Generator)
     if generator.device.type == torch.device(device).type:
@@ -152,20 +98,12 @@ def generator_on(
 def bernoulli(
     probs: Float[Tensor, "*shape"], *, generator: torch.Generator
 ) -> Float[Tensor, "*shape"]:
-    """Draw bits, each with its own probability of being 1.
+    """Sample bits, each with its own probability of being 1.
 
     Parameters
     ----------
     probs
-        In [0, 1]. Only their dtype, floating, is checked, since this is the
-        innermost line of every sampler.
-    generator
-        On the device of `probs`.
-
-    Returns
-    -------
-    bits
-        0 and 1, of the dtype and device of `probs`.
+        In [0, 1]. Only their dtype, floating, is checked.
     """
     check_floating("probs", probs.dtype)
     u = _uniform(probs.shape, generator, probs.dtype, probs.device)
@@ -181,27 +119,7 @@ def bernoulli_indices(
 ) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 
-    The function samples the gaps between the ones, which are geometric. So it needs
-    n * prob random numbers, where `bernoulli` needs n.
-
-    Parameters
-    ----------
-    n
-        Number of bits.
-    prob
-        Probability of a one, in (0, 1).
-    generator
-        Its device is that of the indices.
-
-    Returns
-    -------
-    indices
-        Increasing, on average ``n * prob`` of them.
-
-    Raises
-    ------
-    InputError
-        If `n` or `prob` is out of range.
+    It samples the geometric gaps between the ones: n * prob random numbers.
     """
     check_type("generator", generator, torch.Generator)
     rate = -math.log1p(-prob)
@@ -223,16 +141,12 @@ def categorical(
 ) -> Int[Tensor, "*batch"]:
     """Sample indices from the categorical distributions of the last dimension.
 
-    The index of the largest of independently Gumbel-perturbed logits has this
-    distribution.
+    The index of the largest of independently Gumbel-perturbed logits.
 
     Parameters
     ----------
     logits
         Unnormalised log-probabilities; -inf excludes.
-    generator
-        On the device of `logits`.
-
     """
     check_floating("logits", logits.dtype)
     noise = gumbel(
@@ -248,24 +162,7 @@ def exponential(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Sample the exponential distribution of mean 1; never exactly 0.
-
-    Parameters
-    ----------
-    shape
-        Shape of the result.
-    generator
-        On `device`.
-    dtype
-        Floating dtype of the result.
-    device
-        Device of the result.
-
-    Raises
-    ------
-    InputError
-        If `dtype` is not floating, or `generator` is none on `device`.
-    """
+    """Sample the exponential distribution of mean 1; never exactly 0."""
     check_floating("dtype", dtype)
     check_generator(generator, device)
     e = torch.empty(tuple(shape), dtype=_wide(dtype), device=device)
@@ -280,18 +177,7 @@ def gumbel(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Sample the standard Gumbel distribution, P(G <= g) = exp(-exp(-g)).
-
-    Parameters
-    ----------
-    shape, generator, dtype, device
-        As in `exponential`.
-
-    Returns
-    -------
-    noise
-        Always finite.
-    """
+    """Sample the standard Gumbel distribution, exp(-exp(-g)); always finite."""
     e = exponential(shape, generator=generator, dtype=_wide(dtype), device=device)
     return e.log_().neg_().to(dtype)
 
@@ -303,38 +189,14 @@ def logistic(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Sample the standard logistic distribution, the difference of two Gumbels.
-
-    Parameters
-    ----------
-    shape, generator, dtype, device
-        As in `exponential`.
-
-    Returns
-    -------
-    noise
-        Always finite.
-    """
+    """Sample the difference of two standard Gumbels; always finite."""
     u = _uniform(shape, generator, dtype, device)
     # u may be exactly 0, where the quantile function is infinite.
     return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2).to(dtype)
 
 
 def normal(like: Tensor, *, generator: torch.Generator) -> Tensor:
-    """Sample the standard normal distribution.
-
-    Parameters
-    ----------
-    like
-        Whose shape, dtype and device the result has.
-    generator
-        On that device.
-
-    Returns
-    -------
-    noise
-        Independent numbers of mean 0 and variance 1.
-    """
+    """Sample standard normals of the shape, dtype and device of ``like``."""
     check_generator(generator, like.device)
     wide = _wide(like.dtype)
     draw = torch.randn(like.shape, generator=generator, dtype=wide, device=like.device)

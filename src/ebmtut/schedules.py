@@ -23,13 +23,7 @@ Schedule = Callable[[int], float]
 
 @checked
 def constant(value: Number) -> Schedule:
-    """Keep one value.
-
-    Parameters
-    ----------
-    value
-        The value.
-    """
+    """Keep one value."""
     return lambda step: value
 
 
@@ -38,23 +32,15 @@ def linear(start: float, stop: float, n_steps: int) -> Schedule:
 
     Parameters
     ----------
-    start, stop
-        Values at the first and the last step.
-    n_steps
-        Number of steps, at least 1; a single step has the value `stop`.
+    start, stop, n_steps
+        Values at the first and the last step; a single step has the value `stop`.
     """
     fraction = _fraction(start, stop, n_steps)
     return lambda step: start + (stop - start) * fraction(step)
 
 
 def cosine(start: float, stop: float, n_steps: int) -> Schedule:
-    """Move from start to stop along half a cosine, flat at both ends.
-
-    Parameters
-    ----------
-    start, stop, n_steps
-        As in `linear`.
-    """
+    """Move from start to stop along half a cosine, flat at both ends."""
     fraction = _fraction(start, stop, n_steps)
     return lambda step: (
         stop + (start - stop) * (1 + math.cos(math.pi * fraction(step))) / 2
@@ -69,8 +55,6 @@ def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
     ----------
     start, stop
         Positive values at the first and the last step.
-    n_steps
-        As in `linear`.
 
     Examples
     --------

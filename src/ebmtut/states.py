@@ -43,64 +43,21 @@ _MAX_ENUMERATED_BITS = 24
 
 
 def bits_to_spins(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Map bits 0, 1 to spins -1, +1.
-
-    Parameters
-    ----------
-    x
-        Bits.
-
-    Returns
-    -------
-    s
-        2x - 1, of the same dtype.
-
-    Raises
-    ------
-    InputError
-        If the dtype is another: unsigned integers hold no -1.
-    """
+    """Map bits 0, 1 to spins -1, +1."""
     check_type("x", x, Tensor)
     check_floating("x", x.dtype)
     return torch.add(x.new_full((), -1), x, alpha=2)  # 2x - 1 in one pass
 
 
 def spins_to_bits(s: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Map spins -1, +1 to bits 0, 1.
-
-    Parameters
-    ----------
-    s
-        Spins.
-
-    Returns
-    -------
-    x
-        (s + 1) / 2, of the same dtype.
-    """
+    """Map spins -1, +1 to bits 0, 1."""
     return (s + 1) / 2
 
 
 def one_hot(
     x: Real[Tensor, "*shape"], n_states: int, *, dtype: torch.dtype = torch.float32
 ) -> Real[Tensor, "*shape n_states"]:
-    """Encode integer states as unit vectors.
-
-    Parameters
-    ----------
-    x
-        States 0, ..., n_states - 1; integer, or floating with integer values.
-    n_states
-        Number of states.
-    dtype
-        Dtype of the result.
-
-
-    Raises
-    ------
-    InputError
-        If a state is out of range.
-    """
+    """Encode integer states as unit vectors."""
     _check_states("x", x, n_states)
     return torch.nn.functional.one_hot(x.long(), n_states).to(dtype)
 
@@ -113,15 +70,6 @@ def enumerate_states(
     dtype: torch.dtype = torch.float64,
 ) -> Real[Tensor, "n_all n_sites"]:
     """List every state; the first site is the most significant digit.
-
-    Parameters
-    ----------
-    n_sites
-        Number of sites.
-    n_states
-        Number of states of a site.
-    dtype
-        Dtype of the result.
 
     Returns
     -------
@@ -158,24 +106,7 @@ def index_to_states(
     *,
     dtype: torch.dtype = torch.float64,
 ) -> Real[Tensor, "batch n_sites"]:
-    """Write integers in base `n_states`, most significant digit first.
-
-    Parameters
-    ----------
-    index
-        0, ..., n_states**n_sites - 1.
-    n_sites
-        Number of digits.
-    n_states
-        The base.
-    dtype
-        Dtype of the result.
-
-    Raises
-    ------
-    InputError
-        If an index is no integer of that range, or 63 bits are too few.
-    """
+    """Write integers in base `n_states`, most significant digit first."""
     check_shape("index", index, (None,))
     if index.is_floating_point() or index.dtype == torch.bool:
         raise InputError(f"index must hold integers, got dtype {index.dtype}")
@@ -193,22 +124,7 @@ def index_to_states(
 def states_to_index(
     x: Real[Tensor, "batch n_sites"], n_states: int = 2
 ) -> Int[Tensor, " batch"]:
-    """Rows of `enumerate_states` at which states stand.
-
-    Parameters
-    ----------
-    x
-        States, integer or floating with integer values.
-    n_states
-        Number of states of a site.
-
-
-    Raises
-    ------
-    InputError
-        If the shape is another, a state is out of range, or an index would
-        not fit 63 bits.
-    """
+    """Rows of `enumerate_states` at which states stand."""
     check_shape("x", x, (None, None))
     _check_states("x", x, n_states)
     n_sites = x.shape[1]
@@ -222,28 +138,15 @@ def gray_encode(
 ) -> Float[Tensor, "n_points 32"]:
     """Encode points of the plane as 32 bits, as the density literature does.
 
-    A coordinate v takes a sign bit (1 if v < 0) and then 15 bits, most
-    significant first, of the Gray code m ^ (m >> 1) of m = floor(|v| scale);
-    the first coordinate comes first (Dai et al. 2020; code of Zhang et al.
-    2022). Neighbouring cells differ in one bit. All cells have the area
-    scale**-2.
+    A coordinate v takes a sign bit (1 if v < 0) and then 15 bits, most significant
+    first, of the Gray code m ^ (m >> 1) of m = floor(|v| scale); the first coordinate
+    comes first (Dai et al. 2020). Neighbouring cells differ in one bit and have the
+    area scale**-2.
 
     Parameters
     ----------
-    points
-        With |points| * scale < 2**15.
-    scale
-        Cells a unit of length.
-
-    Returns
-    -------
-    bits
-        Of the dtype of `points`.
-
-    Raises
-    ------
-    InputError
-        If a point is not finite or falls outside the grid.
+    points, scale
+        With |points| * scale < 2**15; cells a unit of length.
     """
     check_shape("points", points, (None, 2))
     check_finite("points", points)
@@ -272,25 +175,9 @@ def gray_decode(
 
     Parameters
     ----------
-    bits
-        As `gray_encode` makes them.
-    scale
-        Cells a unit of length.
     center
-        False takes the cell's corner nearest to the origin, as the
-        literature does; encoding that corner again may fall one cell short
-        by rounding, and forgets the sign of a zero. True takes the centre,
-        which encodes to the same bits.
-
-    Returns
-    -------
-    points
-        Of the dtype of `bits`.
-
-    Raises
-    ------
-    InputError
-        If `bits` are no 32-bit states.
+        False takes the corner nearest to the origin, as the literature does; True the
+        centre, which encodes to the same bits.
     """
     check_bits("bits", bits, 2 * (GRAY_MAGNITUDE_BITS + 1))
     digits = bits.long().unflatten(1, (2, -1))

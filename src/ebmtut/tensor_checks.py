@@ -54,13 +54,7 @@ class PostponedChecks:
         self._messages.append(message)
 
     def tell(self, flags: Sequence[float]) -> None:
-        """Raise what the first of the flags that is set has to say.
-
-        Raises
-        ------
-        InputError
-            If one is set.
-        """
+        """Raise what the first of the flags that is set has to say."""
         for flag, message in zip(flags, self._messages, strict=True):
             if flag:
                 raise InputError(message())
@@ -80,8 +74,8 @@ _POSTPONED: ContextVar[PostponedChecks | None] = ContextVar("postponed", default
 def postponed_checks() -> Iterator[PostponedChecks]:
     """Let no check of entries wait for a GPU: whoever opens this reads what they found.
 
-    On a processor, where looking costs no waiting, a check still raises at once. If
-    what runs inside fails, the flags are read first: bad entries may be the cause.
+    On a processor a check still raises at once. If what runs inside fails, the flags
+    are read first.
     """
     checks = PostponedChecks()
     token = _POSTPONED.set(checks)
@@ -95,20 +89,7 @@ def postponed_checks() -> Iterator[PostponedChecks]:
 
 
 def refuse(bad: Bool[Tensor, "..."], message: Callable[[], str]) -> None:
-    """Raise an error if an entry is bad, now or where flags are read.
-
-    Parameters
-    ----------
-    bad
-        Which entries are.
-    message
-        What to say of them.
-
-    Raises
-    ------
-    InputError
-        If one is, and no flags are kept for later.
-    """
+    """Raise an error if an entry is bad, now or where flags are read."""
     checks = _POSTPONED.get()
     if checks is not None and bad.device.type != "cpu":
         checks.add(bad.any(), message)
@@ -121,8 +102,7 @@ def _all_entries(
 ) -> bool:
     """Say whether all entries are good, as far as numpy can look at them.
 
-    On a CPU it does so several times as fast as torch, in pieces that stay in the
-    cache.
+    On a CPU it does so several times as fast as torch.
     """
     if tensor.device.type != "cpu":
         return False
@@ -139,17 +119,8 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
 
     Parameters
     ----------
-    name
-        Name of the argument, for the message.
-    tensor
-        The tensor to check.
-    shape
-        The sizes; None allows any size.
-
-    Raises
-    ------
-    InputError
-        If `tensor` is no tensor or its shape differs.
+    tensor, shape
+        What to check, and its sizes; None allows any size.
     """
     sizes = ["any" if n is None else str(n) for n in shape]
     want = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -167,18 +138,7 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
 
 
 def check_device(device: str | torch.device) -> None:
-    """Require a device that is there and holds numbers.
-
-    Parameters
-    ----------
-    device
-        Its name, or itself.
-
-    Raises
-    ------
-    InputError
-        If torch knows or finds no such device, or it is "meta".
-    """
+    """Require a device that is there and holds numbers."""
     try:
         kind = torch.empty(0, device=device, dtype=torch.float32).device.type
     except (AssertionError, RuntimeError, TypeError):  # of a build without CUDA, too
@@ -188,18 +148,7 @@ def check_device(device: str | torch.device) -> None:
 
 
 def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
-    """Require that every entry is finite.
-
-    Parameters
-    ----------
-    name, tensor
-        As for `check_shape`.
-
-    Raises
-    ------
-    InputError
-        If an entry is NaN or infinite; the message counts them.
-    """
+    """Require that every entry is finite."""
     if _all_entries(tensor, np.isfinite):
         return
     bad = ~torch.isfinite(tensor)
@@ -213,20 +162,7 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
 
 
 def check_floating(name: str, dtype: torch.dtype) -> None:
-    """Require a floating dtype: with integers every product would be rounded.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    dtype
-        The dtype to check.
-
-    Raises
-    ------
-    InputError
-        If `dtype` is another.
-    """
+    """Require a floating dtype: with integers every product would be rounded."""
     if not dtype.is_floating_point:
         raise InputError(f"{name} must be floating, got {dtype}")
 
@@ -239,17 +175,7 @@ def check_floats(
     Parameters
     ----------
     name, tensor, shape
-        As for `check_shape`.
-
-    Returns
-    -------
-    tensor
-        The same tensor, without its gradient.
-
-    Raises
-    ------
-    InputError
-        If `tensor` is no tensor, or its shape, its dtype or an entry is another.
+        As for `check_shape`; returned without its gradient.
     """
     check_shape(name, tensor, shape)
     assert isinstance(tensor, Tensor)
@@ -262,22 +188,7 @@ def check_floats(
 def check_states(
     name: str, x: Float[Tensor, "batch n_sites"], n_sites: int | None = None
 ) -> None:
-    """Require a batch of floating states, at no cost: their values are not read.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    x
-        The states.
-    n_sites
-        The number of sites; None allows any.
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype is another.
-    """
+    """Require a batch of floating states, at no cost: their values are not read."""
     check_shape(name, x, (None, n_sites))
     if not x.is_floating_point():
         raise InputError(f"{name} must be a floating tensor of 0 and 1, got {x.dtype}")
@@ -290,38 +201,14 @@ def check_bits(
     *,
     least: int = 0,
 ) -> None:
-    """Require a batch of binary states.
-
-    Parameters
-    ----------
-    name, x, n_sites
-        As for `check_states`, with values 0 and 1.
-    least
-        The least number of states.
-
-    Raises
-    ------
-    InputError
-        If the shape, the dtype or a value is another, or there are fewer states.
-    """
+    """Require a batch of binary states."""
     check_states(name, x, n_sites)
     check_range(f"len({name})", len(x), low=least, integer=True)
     check_only_bits(name, x)
 
 
 def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
-    """Require that every entry is 0 or 1.
-
-    Parameters
-    ----------
-    name, tensor
-        As for `check_shape`.
-
-    Raises
-    ------
-    InputError
-        If one is not; the message tells the first.
-    """
+    """Require that every entry is 0 or 1."""
     if _all_entries(tensor, lambda entries: (entries == 0) | (entries == 1)):
         return
     bad = (tensor != 0) & (tensor != 1)
@@ -332,18 +219,7 @@ def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
 
 
 def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
-    """Require 0 or 1 for every site that is held, and NaN for one that is free.
-
-    Parameters
-    ----------
-    clamp
-        The values, of any shape.
-
-    Raises
-    ------
-    InputError
-        If there is another; the message tells the first.
-    """
+    """Require 0 or 1 for every site that is held, and NaN for one that is free."""
     bad = (clamp != 0) & (clamp != 1) & ~clamp.isnan()
     refuse(
         bad,
@@ -354,20 +230,7 @@ def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
 
 
 def check_vectors(name: str, x: object) -> None:
-    """Require a batch of real states, of any shape, at the cost of a look at each.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    x
-        The states: rows of vectors, or of images.
-
-    Raises
-    ------
-    InputError
-        If `x` is no floating tensor of two dimensions at least, or not finite.
-    """
+    """Require a batch of real states, of any shape, at the cost of a look at each."""
     check_type(name, x, Tensor)
     assert isinstance(x, Tensor)
     if x.dim() < 2:
@@ -382,20 +245,7 @@ def check_vectors(name: str, x: object) -> None:
 def check_within(
     name: str, tensor: Num[Tensor, "..."], low: float, high: float
 ) -> None:
-    """Require that every entry is in [low, high].
-
-    Parameters
-    ----------
-    name, tensor
-        As for `check_shape`.
-    low, high
-        The bounds.
-
-    Raises
-    ------
-    InputError
-        If an entry is outside, or NaN; the message tells the smallest and the largest.
-    """
+    """Require that every entry is in [low, high]."""
     if _all_entries(tensor, lambda entries: (entries >= low) & (entries <= high)):
         return
 

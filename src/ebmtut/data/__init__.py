@@ -26,7 +26,7 @@ from ebmtut.data.densities import (
     sample_density,
 )
 from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_olivetti
-from ebmtut.data.graphs import GRAPH_FAMILIES, GRAPH_SIZES, random_graphs
+from ebmtut.data.graphs import GRAPH_SIZES, random_graphs
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.lsun import LSUN_FILES, load_lsun
@@ -41,7 +41,6 @@ __all__ = [
     "CIFAR10_FILE",
     "DATASETS",
     "DENSITIES",
-    "GRAPH_FAMILIES",
     "GRAPH_SIZES",
     "LSUN_FILES",
     "MNIST_FILES",

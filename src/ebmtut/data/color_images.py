@@ -61,10 +61,9 @@ def load_cifar10(
 
     Parameters
     ----------
-    split
-        ``"train"`` (50,000 images) or ``"test"`` (10,000).
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
+    split, data_dir, offline
+        ``"train"`` (50,000 images) or ``"test"`` (10,000); see
+        :func:`ebmtut.data.fetch`.
 
     Returns
     -------
@@ -74,10 +73,7 @@ def load_cifar10(
     Raises
     ------
     DataUnavailable
-        If the file is not at hand and cannot be downloaded; the message says
-        where to put it.
-    InputError
-        If the split is unknown or the file damaged.
+        If the file is not at hand and cannot be downloaded.
     """
     return _read_cifar10(fetch(CIFAR10_FILE, data_dir=data_dir, offline=offline), split)
 
@@ -97,26 +93,18 @@ def load_celeba(
     ----------
     split
         ``"train"`` (162,770 images), ``"validation"`` or ``"test"``.
-    side
-        Pixels a side, 1 to 140; by averaging (Pillow's box filter).
-    n
-        How many, the first ones; all of them at 64 pixels take 8 GB.
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
+    side, n
+        Pixels a side, 1 to 140, by averaging; how many images, the first ones.
 
     Returns
     -------
     image_data
-        Images (n, 3, side, side) in [0, 1], float32; labels are zero: the set's
-        forty attributes are not read.
+        Images (n, 3, side, side) in [0, 1], float32; labels are zero.
 
     Raises
     ------
     DataUnavailable
-        If the file is not at hand and cannot be downloaded; the message says
-        where to put it.
-    InputError
-        If an option is out of range or the file damaged.
+        If the file is not at hand and cannot be downloaded.
     """
     first, last = _CELEBA_PARTS[split]
     if n is not None:

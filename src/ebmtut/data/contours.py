@@ -37,20 +37,11 @@ def digits_at_hand(
     ----------
     source
         "drawn" skips MNIST: the same digits on every machine.
-    generator
-        Source of randomness of the drawn digits.
-    n_glyphs
-        How many to draw.
 
     Returns
     -------
     digits
-        Images of 28x28; its ``source`` says which they are: print it.
-
-    Raises
-    ------
-    InputError
-        If ``source`` is another word.
+        Images of 28x28; its ``source`` says which they are.
     """
     check_type("generator", generator, torch.Generator)
     for split in ("train", "test") if source == "auto" else ():
@@ -69,22 +60,14 @@ def contours(
 
     Parameters
     ----------
-    images
-        Grey values in [0, 1]. A pixel above 1/2 is ink.
-    shrink
-        Side of the blocks of which the brightest pixel is taken first.
+    images, shrink
+        In [0, 1], ink above 1/2; side of the blocks whose brightest pixel is taken
+        first.
 
     Returns
     -------
     around
-        Bits, with ``rows = height // shrink + 2``: the contour may lie one pixel
-        outside.
-
-    Raises
-    ------
-    InputError
-        If ``images`` is no batch of pictures, or ``shrink`` is less than 1 or
-        more than their shorter side.
+        Bits, with ``rows = height // shrink + 2``.
     """
     check_shape("images", images, (None, None, None))
     check_range("shrink", shrink, high=min(images.shape[1:]))

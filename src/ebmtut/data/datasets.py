@@ -1,8 +1,7 @@
 """Files from the network: found at hand, or fetched, checked and kept.
 
-A file is looked for in the folder ``data_dir`` or, if none is given, in the
-one that the variable ``EBMTUT_DATA`` names; then in the cache
-(``EBMTUT_CACHE``, else the platform's cache folder); then it is downloaded.
+A file is looked for in ``data_dir``, else in the folder that ``EBMTUT_DATA`` names;
+then in the cache (``EBMTUT_CACHE``, else the platform's); then it is downloaded.
 Whatever is returned has the SHA-256 that was asked for.
 """
 
@@ -36,11 +35,11 @@ class RemoteFile:
     Attributes
     ----------
     name
-        Where it lies below a data folder, such as ``"mnist/labels.gz"``.
+        Its place below a data folder.
     urls
-        Where it is published; tried in order.
+        Where it is published.
     sha256
-        Hash of its content, in lower-case hexadecimal digits.
+        Hash of its content.
     """
 
     name: str
@@ -68,26 +67,16 @@ def fetch(
 
     Parameters
     ----------
-    file
-        Which one.
     data_dir
         A folder of files at hand, in place of ``EBMTUT_DATA``.
     offline
-        Whether to leave the network alone; by default if the variable
-        ``EBMTUT_OFFLINE`` is set to anything but 0.
-
-    Returns
-    -------
-    path
-        A file whose content has the right hash.
+        Not to use the network; by default if ``EBMTUT_OFFLINE`` is set to anything but
+        0.
 
     Raises
     ------
     DataUnavailable
-        If it is not at hand and cannot be downloaded, or the cache folder
-        cannot be used; the message says where to put it.
-    InputError
-        If the file at hand, or what the network sent, is not the right one.
+        If it is not at hand and cannot be downloaded; the message says where to put it.
     """
     check_type("file", file, RemoteFile)
     if offline is None:

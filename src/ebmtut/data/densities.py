@@ -1,19 +1,9 @@
-r"""Seven two-dimensional densities, and the 32-bit data that is made of them.
+"""Seven two-dimensional densities, and the 32-bit data that is made of them.
 
-The densities are those of the literature on discrete energy-based models:
-three mixtures in closed form (``8gaussians``, ``circles``, ``checkerboard``),
-three curves with noise (``2spirals``, ``moons``, ``swissroll``) and a sheared
-mixture (``pinwheel``).  A point becomes 32 bits by :func:`gray_encode`, which
-cuts the plane into square cells of side ``1 / density_scale(name)``.
-
-Because all cells have the same area, the entropy of the 32-bit distribution is
-known: it is ``h + 2 ln(scale)`` with ``h`` the differential entropy of the density,
-up to a discretisation error below 1e-6 at 16 bits per coordinate.  No model can
-have a lower expected negative log-likelihood.
-
-The samples are independent.  The literature's samplers stratify instead: every
-spiral, circle or arm gets the same number of points, and angles lie on an even grid.
-The distribution of a single point is the same.
+A point becomes 32 bits by :func:`gray_encode`, which cuts the plane into square cells
+of side ``1 / density_scale(name)``. All cells have the same area, so that the entropy
+of the 32-bit distribution is ``h + 2 ln(scale)`` with ``h`` the differential entropy,
+up to 1e-6. The samples are independent, where the literature's samplers stratify.
 """
 
 import math
@@ -83,8 +73,8 @@ _ENTROPY = {
 def density_extent(name: Annotated[str, OneOf(DENSITIES)]) -> float:
     """Half the side of the square that pictures of the density show.
 
-    The reference code's ``f_scale``: one more than the largest coordinate of
-    its seeded sample of 5000 points.
+    The reference code's ``f_scale``: one more than the largest coordinate of its
+    sample.
     """
     return _MAX_ABS[name] + 1.0
 
@@ -92,8 +82,7 @@ def density_extent(name: Annotated[str, OneOf(DENSITIES)]) -> float:
 def density_scale(name: str) -> float:
     """Cells a unit of length: the reference code's ``int_scale``.
 
-    ``2**15 / (density_extent(name) + 1)``, so that 15 bits of magnitude reach
-    one unit beyond the pictured square.
+    ``2**15 / (density_extent(name) + 1)``.
     """
     return 2.0**15 / (density_extent(name) + 1.0)
 
@@ -115,24 +104,10 @@ def density_log_prob(
 ) -> Float[Tensor, " n_points"]:
     """Log density at points of the plane.
 
-    Parameters
-    ----------
-    name
-        One of `DENSITIES`.
-    points
-        Finite.
-
     Returns
     -------
     log_prob
-        Of the dtype of ``points``; minus infinity off the support of ``checkerboard``
-        and where a density underflows.  The work is done in float64.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown or ``points`` is not floating, finite and of
-        shape (n, 2).
+        In float64; minus infinity off the support, and where a density underflows.
     """
     check_floats("points", points, (None, 2))
     return LOG_PROB[name](points.double()).to(points.dtype)
@@ -142,23 +117,7 @@ def density_log_prob(
 def sample_density(
     name: Annotated[str, OneOf(DENSITIES)], n: Count, *, generator: torch.Generator
 ) -> Float[Tensor, "n_points 2"]:
-    """Draw independent points.
-
-    Parameters
-    ----------
-    name
-        One of `DENSITIES`.
-    n
-        Number of points, at least 1.
-    generator
-        Source of randomness; its device is the points' device.
-
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, ``n`` is below 1 or there is no generator.
-    """
+    """Sample independent points of one of `DENSITIES`."""
     check_type("generator", generator, torch.Generator)
     return _SAMPLERS[name](n, _Draws(generator))
 
@@ -166,18 +125,7 @@ def sample_density(
 @checked
 @dataclass(frozen=True)
 class DensityData:
-    """The 32-bit data of one density.
-
-    Parameters
-    ----------
-    name
-        One of `DENSITIES`.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown.
-    """
+    """The 32-bit data of one of `DENSITIES`."""
 
     name: Annotated[str, OneOf(DENSITIES)]
 

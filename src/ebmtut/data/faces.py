@@ -41,11 +41,6 @@ def load_olivetti(
 ) -> ImageData:
     """Load the 400 faces.
 
-    Parameters
-    ----------
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
-
     Returns
     -------
     faces
@@ -54,10 +49,7 @@ def load_olivetti(
     Raises
     ------
     DataUnavailable
-        If neither form of the set is at hand or can be downloaded; the
-        message says where to put it.
-    InputError
-        If a file is damaged.
+        If neither form of the set is at hand or can be downloaded.
     """
     try:
         tar = OLIVETTI_FILES["olivetti-png.tar"]
@@ -76,19 +68,12 @@ def load_faces(
     data_dir: str | Path | None = None,
     offline: bool | None = None,
 ) -> ImageData:
-    """Load the faces, or draw :func:`drawn_faces` where they are out of reach.
-
-    Parameters
-    ----------
-    generator
-        Source of randomness of the drawn faces.
-    data_dir, offline
-        As for :func:`load_olivetti`.
+    """Load the faces, or draw :func:`drawn_faces` where the faces are out of reach.
 
     Returns
     -------
     faces
-        Its ``source`` says which of the two it is: print it.
+        Its ``source`` says which of the two it is.
     """
     check_generator(generator)
     try:
@@ -103,15 +88,10 @@ def drawn_faces(
 ) -> ImageData:
     """Draw ovals with eyes and a mouth, lit from one side.
 
-    A stand-in where no photograph is at hand: it has 40 "people", and no one
-    should take its numbers for the faces'.
+    A stand-in where no photograph is at hand, with 40 "people".
 
     Parameters
     ----------
-    n
-        Number of images.
-    generator
-        Source of randomness.
     side
         Pixels a side, at least 8.
 

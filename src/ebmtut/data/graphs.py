@@ -1,7 +1,6 @@
-"""Random graphs by seed, the instances of combinatorial problems.
+"""Random graphs by seed, the instances of combinatorial problems, by NetworkX.
 
-The graphs are sampled by NetworkX, whose generators are the field's reference, in the
-sizes of Ou et al. (2025, Appendix E.3). The paper does not print the edge densities.
+The sizes are those of Ou et al. (2025, Appendix E.3), who do not print edge densities.
 With the densities chosen here the mean optimum agrees with the paper's on all but the
 smallest Erdős-Rényi graphs, where it is larger by 0.8.
 """
@@ -14,13 +13,13 @@ from ebmtut.checks import Count, InputError, check_choice, check_range, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.random import check_generator
 
-__all__ = ["GRAPH_FAMILIES", "GRAPH_SIZES", "random_graphs"]
+__all__ = ["GRAPH_SIZES", "random_graphs"]
 
 #: Least and most vertices of a graph, by the name of the size.
 GRAPH_SIZES = {"16-20": (16, 20), "32-40": (32, 40), "64-75": (64, 75)}
 
 #: What can be drawn: the density parameter of each family.
-GRAPH_FAMILIES = {"erdos-renyi": 0.15, "barabasi-albert": 4}
+_FAMILIES = {"erdos-renyi": 0.15, "barabasi-albert": 4}
 
 
 @checked
@@ -33,34 +32,17 @@ def random_graphs(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> GraphBatch:
-    """Draw random graphs whose sizes are uniform between two bounds.
+    """Sample random graphs whose sizes are uniform between two bounds.
 
     Parameters
     ----------
     family
-        One of "erdos-renyi", "barabasi-albert".
-        Every edge with probability 0.15, or vertices that come one by one and
-        attach to 4 others in proportion to their degrees.
-    n_graphs
-        How many.
+        "erdos-renyi", every edge with probability 0.15, or "barabasi-albert", each
+        vertex attached to 4 others.
     n_low, n_high
         Least and most vertices; above 4 for Barabasi-Albert.
-    generator
-        Source of sizes and of one seed a graph.
-    dtype
-        Dtype of the adjacency.
-
-    Returns
-    -------
-    graph_batch
-        Padded to `n_high` sites at most.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, the family unknown, or NetworkX missing.
     """
-    check_choice("family", family, tuple(GRAPH_FAMILIES))
+    check_choice("family", family, tuple(_FAMILIES))
     least = 5 if family == "barabasi-albert" else 1
     check_range("n_low", n_low, low=least, integer=True)
     check_range("n_high", n_high, low=n_low, integer=True)
@@ -80,8 +62,8 @@ def random_graphs(
     graphs = []
     for n, seed in zip(sizes.tolist(), seeds.tolist(), strict=True):
         if family == "erdos-renyi":
-            graph = nx.fast_gnp_random_graph(n, GRAPH_FAMILIES[family], seed=seed)
+            graph = nx.fast_gnp_random_graph(n, _FAMILIES[family], seed=seed)
         else:
-            graph = nx.barabasi_albert_graph(n, GRAPH_FAMILIES[family], seed=seed)
+            graph = nx.barabasi_albert_graph(n, _FAMILIES[family], seed=seed)
         graphs.append((n, list(graph.edges)))
     return GraphBatch.from_edges(graphs, dtype=dtype)

@@ -40,16 +40,8 @@ def binarize(
 
     Parameters
     ----------
-    images
-        Values in [0, 1].
     generator
-        If given, a pixel is one with its value as the probability ("dynamic"
-        data, new in every epoch); else if its value exceeds 1/2 ("static").
-
-    Returns
-    -------
-    bits
-        A row an image, of the images' dtype.
+        If given, a pixel is one with its value as the probability; else if above 1/2.
     """
     flat = images.flatten(1)
     if generator is None:
@@ -63,15 +55,10 @@ def glyph_digits(
 ) -> ImageData:
     """Draw digits of a small bitmap font, turned, slanted, scaled and moved.
 
-    A stand-in where no image file is at hand: it has ten classes, strokes and
-    a grey edge, and no one should take its numbers for MNIST's.
+    A stand-in for MNIST where no image file is at hand.
 
     Parameters
     ----------
-    n
-        Number of images.
-    generator
-        Source of randomness.
     side
         Pixels a side, at least 8.
 

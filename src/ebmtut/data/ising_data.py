@@ -25,34 +25,13 @@ def ising_samples(
 ) -> Float[Tensor, "n n_sites"]:
     """Sample a periodic lattice, every sample from its own chain.
 
-    The model is p(s) proportional to exp(sigma s'As) with A the adjacency of
-    the side x side torus, so that every edge counts twice.
+    The model is p(s) proportional to exp(sigma s'As) with A the adjacency of the torus,
+    so that every edge counts twice; critical at sigma = ln(1 + sqrt 2) / 4 = 0.2203.
 
     Parameters
     ----------
-    side
-        Sites a side, at least 3.
-    sigma
-        Coupling; critical at ln(1 + sqrt 2) / 4 = 0.2203.
-    n
-        Number of samples.
-    generator
-        Source of randomness.
     n_sweeps
-        Gibbs sweeps of each chain, from uniform random bits.  The papers'
-        million single-site steps are 10,000 sweeps of 100 sites.
-    dtype
-        Dtype of the bits.
-
-    Returns
-    -------
-    samples
-        Bits, ``n_sites = side**2``.
-
-    Raises
-    ------
-    InputError
-        If a size is too small or ``sigma`` is not finite.
+        Gibbs sweeps of each chain, from uniform random bits.
 
     Notes
     -----

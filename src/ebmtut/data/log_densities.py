@@ -1,9 +1,8 @@
 """The seven log densities, in closed form or by one-dimensional quadrature.
 
-Each function maps float64 points of shape (n, 2) to log densities of shape
-(n,).  The curves with noise are mixtures of Gaussians along a curve, so their
-densities are one-dimensional integrals; Gauss-Legendre nodes lie closer than
-the noise is wide, where the rule's error is far below 1e-9.
+Each function maps float64 points (n, 2) to log densities (n,). The curves with noise
+are mixtures of Gaussians along a curve: Gauss-Legendre nodes lie closer than the noise
+is wide, with an error far below 1e-9.
 """
 
 import math

@@ -75,29 +75,16 @@ def load_lsun(
     ----------
     category
         ``"church_outdoor"`` or ``"bedroom"``.
-    split
-        ``"train"`` (126,227 churches, 3,033,042 bedrooms) or ``"validation"``
-        (300 of each).
-    side
-        Pixels a side, 1 to 256; by averaging (Pillow's box filter).
+    split, side
+        ``"train"`` or ``"validation"`` (300); pixels a side, 1 to 256, by averaging.
     n
-        How many, the first ones in the order of their keys, which are hashes; all
-        churches at 64 pixels take 6 GB, all bedrooms 150 GB.
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
-
-    Returns
-    -------
-    image_data
-        Images (n, 3, side, side) in [0, 1], float32; labels are zero.
+        How many, the first ones; all churches at 64 pixels take 6 GB, all bedrooms 150
+        GB.
 
     Raises
     ------
     DataUnavailable
-        If the file is not at hand and cannot be downloaded, or LMDB is not
-        installed; the message says what helps.
-    InputError
-        If an option is out of range or the file damaged.
+        If the file is not at hand and cannot be downloaded, or LMDB is not installed.
     """
     lmdb = _lmdb()
     name = f"{category}_{_SPLITS[split]}"

@@ -57,21 +57,11 @@ def load_mnist(
     ----------
     split
         ``"train"`` (60,000 images) or ``"test"`` (10,000).
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
-
-    Returns
-    -------
-    digits
-        Images of 28 by 28 pixels in [0, 1], float32, and labels.
 
     Raises
     ------
     DataUnavailable
-        If the files are not at hand and cannot be downloaded; the message
-        says where to put them.
-    InputError
-        If the split is unknown or a file is damaged.
+        If the files are not at hand and cannot be downloaded.
     """
 
     def read(kind: str) -> torch.Tensor:
@@ -94,19 +84,10 @@ def load_digits(
 ) -> ImageData:
     """Load MNIST, or draw :func:`ebmtut.data.glyph_digits` where it is out of reach.
 
-    Parameters
-    ----------
-    split, data_dir, offline
-        As for :func:`load_mnist`.
-    generator
-        Source of randomness of the drawn digits.
-    n_glyphs
-        How many to draw.
-
     Returns
     -------
     digits
-        Its ``source`` says which of the two it is: print it.
+        Its ``source`` says which of the two it is.
     """
     check_type("generator", generator, torch.Generator)
     try:
@@ -118,24 +99,8 @@ def load_digits(
 def read_idx(path: str | Path) -> np.ndarray:
     """Read an array of bytes in the IDX format, gzipped or not.
 
-    Two zero bytes, the type (8 for unsigned bytes, the only one that MNIST
-    uses), the number of axes, their sizes as big-endian 32-bit integers, and
-    the values.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Returns
-    -------
-    array
-        Unsigned bytes.
-
-    Raises
-    ------
-    InputError
-        If the file is not of this format or cut short.
+    Two zero bytes, the type (8), the number of axes, their sizes as big-endian 32-bit
+    integers, and the values.
     """
     check_type("path", path, str, Path)
     content = Path(path).read_bytes()

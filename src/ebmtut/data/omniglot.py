@@ -47,22 +47,17 @@ def load_omniglot(
     ----------
     side
         Pixels a side, 1 to 105; by averaging (Pillow's box filter).
-    data_dir, offline
-        As for :func:`ebmtut.data.fetch`.
 
     Returns
     -------
     image_data
         4840 images (n, side, side) in [0, 1], float32, ink 1; the label is the
-        character, in the order of alphabets and characters.
+        character.
 
     Raises
     ------
     DataUnavailable
-        If the files are not at hand and cannot be downloaded; the message
-        says where to put them.
-    InputError
-        If an option is out of range or a file damaged.
+        If the files are not at hand and cannot be downloaded.
     """
     drawings: dict[str, np.ndarray] = {}
     for file in OMNIGLOT_FILES.values():

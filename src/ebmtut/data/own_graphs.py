@@ -55,26 +55,20 @@ def read_graph(path: str | Path) -> Any:
     Parameters
     ----------
     path
-        A text with an edge a line, cells as `ebmtut.data.read_rows` has them: the
-        names of two vertices, and a weight where there is one. A first line of
-        names, such as ``source,target``, ``id_1,id_2`` or ``weight,from,to``, says
-        which column is which. Or a file in the format of the G-set (a first line
-        with the numbers of vertices and edges), of DIMACS (``p edge``),
-        MatrixMarket, or GraphML, which its content tells.
+        A text with an edge a line: two vertices and perhaps a weight, after a first
+        line of names such as ``source,target`` if there is one. Or a file of the G-set,
+        DIMACS, MatrixMarket or GraphML, which its content tells.
 
     Returns
     -------
     graph
-        A ``networkx.Graph`` with the names as vertices, in their order, and an edge
-        attribute ``weight``, 1 where the file has none. ``graph.graph["read_as"]``
-        says in a line what was understood.
+        A ``networkx.Graph`` with an edge attribute ``weight``;
+        ``graph.graph["read_as"]`` says what was understood.
 
     Raises
     ------
     InputError
-        If there is no such file, it holds no edge, or a line is none: other than
-        two names and a finite weight, a vertex with itself, an edge again. If a
-        first line could be names as well as an edge. Or if NetworkX is missing.
+        If there is no such file, or a line is no edge or may be a line of names.
     """
     graph = import_networkx().Graph()
     lines = read_lines(path)
@@ -364,24 +358,11 @@ def pairwise_graph(
     ----------
     graph
         A ``networkx.Graph``; site k is the k-th of ``graph.nodes``.
-    weight
-        Of every edge, or the name of an edge attribute.
-    bias
-        Of every vertex, or the name of a vertex attribute.
+    weight, bias
+        Of every edge and vertex, or the names of their attributes.
     variables
-        "bits": -E is the sum over edges of w x_i x_j, plus b'x, which rewards ones
-        side by side. "spins": -E is the sum over edges of w s_i s_j, plus b's, with
-        s = 2x - 1, which rewards equal neighbours; the energy returned has the same
-        distribution, written in bits.
-    dtype
-        Of the parameters.
-
-    Raises
-    ------
-    InputError
-        If the graph is none, is directed, has no vertex, double edges or loops, an
-        attribute is missing or no finite number, `variables` is unknown, or
-        NetworkX is missing.
+        "bits": -E is the sum over edges of w x_i x_j, plus b'x. "spins": that of w s_i
+        s_j, plus b's, with s = 2x - 1, written in bits.
     """
     check_floating("dtype", dtype)
     check_simple_graph("graph", graph)

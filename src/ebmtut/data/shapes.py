@@ -42,13 +42,7 @@ class ShapeImages:
 
 
 def shapes(dtype: torch.dtype = torch.float32) -> Float[Tensor, "4 5 5"]:
-    """Draw the four shapes as bits.
-
-    Parameters
-    ----------
-    dtype
-        Dtype of the bits.
-    """
+    """Draw the four shapes as bits."""
     rows = [
         [[pixel == "#" for pixel in row] for row in text.split()]
         for text in SHAPES.values()
@@ -67,31 +61,14 @@ def shape_images(
 ) -> ShapeImages:
     """Scatter the shapes over images, three or more on each.
 
-    Every shape is at every place of a grid with probability ``density``;
-    images with fewer than three shapes are drawn again.
+    Every shape is at every place of a grid with probability ``density``; images with
+    fewer than three are resampled. Source: Section 5.6 of Lazaro-Gredilla, Dedieu and
+    George (2021), and its code.
 
     Parameters
     ----------
-    n_images
-        Number of images.
-    generator
-        Source of randomness.
     grid
         Places a side; an image has grid + 4 pixels a side.
-    density
-        Probability of a shape at a place, in (0, 1).
-    dtype
-        Dtype of the bits.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
-
-    Notes
-    -----
-    Source: Section 5.6 of Lazaro-Gredilla, Dedieu and George (2021), with the
-    shapes and the density of its code.
     """
     check_type("generator", generator, torch.Generator)
     features = shapes(dtype).to(generator.device)

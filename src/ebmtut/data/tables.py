@@ -44,8 +44,7 @@ class Cells(NamedTuple):
     separator
         Between two cells; a blank stands for any number of them.
     decimal
-        What stands before the decimals: a point, or a comma where it separates no
-        cells and stands between digits.
+        What stands before the decimals.
     rows
         Number of the line, from 1, and its cells.
     """
@@ -62,18 +61,7 @@ class Cells(NamedTuple):
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Lines of a text file in UTF-8.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is no text.
-    """
+    """Lines of a text file in UTF-8."""
     check_type("path", path, str, Path)
     try:
         # A signature at the start, as spreadsheets write it, is no part of a name.
@@ -85,18 +73,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def read_cells(path: str | Path) -> Cells:
-    """Split the lines of a text file into cells.
-
-    Parameters
-    ----------
-    path
-        As for `read_rows`.
-
-    Raises
-    ------
-    InputError
-        As in `read_rows`.
-    """
+    """Split the lines of a text file into cells."""
     lines = [
         (number, line)
         for number, line in enumerate(read_lines(path), start=1)
@@ -151,13 +128,8 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     ----------
     path
         UTF-8; cells are separated by tabs, semicolons, commas, upright strokes or
-        blanks: by the first of these that gives all lines as many cells. Lines that
-        begin with ``#`` or ``%`` are comments.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is no text.
+        blanks, the first that gives all lines as many cells. Lines that begin with
+        ``#`` or ``%`` are comments.
     """
     yield from read_cells(path).rows
 
@@ -165,7 +137,7 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 def holds_names(cells: list[str]) -> bool:
     """Whether a first line can be one of names: no number, nothing that is missing.
 
-    The name of the first column, that of the rows' names, may be left out.
+    The name of the first column may be left out.
     """
     named = cells[1:] if cells[0] == "" else cells
     return bool(named) and not any(
@@ -183,19 +155,16 @@ def read_numbers(
     Parameters
     ----------
     path
-        A NumPy file (``.npy``) of two dimensions, or a text file with a row a line,
-        as `read_rows` has it. A first line of names only is left out, and with it
-        the column of the rows' names, if that has no name. The decimal mark is a
-        point, or a comma where it separates no cells.
+        A NumPy file (``.npy``) of two dimensions, or text as in `read_rows`. A first
+        line of names, and with it a column of row names without a name, is left out.
     least
         Fewest rows.
 
     Raises
     ------
     InputError
-        If there is no such file, it has too few rows or its rows differ in length, a
-        cell is no finite number, or the first line counts its columns, so that it may
-        be one of names; the message says which.
+        If there is no such file, a cell is no finite number, or the first line may be
+        names.
     """
     check_type("path", path, str, Path)
     path = Path(path)
@@ -296,20 +265,8 @@ def read_bits(
 
     Parameters
     ----------
-    path, least
-        As for `read_numbers`.
-    dtype
-        Of the result; a network wants that of its weights.
-
-    Returns
-    -------
-    bits
-        Zeros and ones.
-
-    Raises
-    ------
-    InputError
-        As in `read_numbers`, or if a value is neither 0 nor 1.
+    path, least, dtype
+        As for `read_numbers`; of the result.
     """
     check_floating("dtype", dtype)
     table = read_numbers(path, least=least)
@@ -324,20 +281,8 @@ def read_histograms(
 
     Parameters
     ----------
-    path
+    path, least
         As for `read_numbers`: counts, or masses up to a factor.
-    least
-        As for `read_numbers`.
-
-    Returns
-    -------
-    histograms
-        Each row has the sum 1.
-
-    Raises
-    ------
-    InputError
-        As in `read_numbers`, or if an entry is negative, or all of a row are zero.
     """
     table = read_numbers(path, least=least)
     _refuse(path, table, table < 0, "entries >= 0")

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["check_weights_dtype", "energy_over_base", "logits_of_base", "over_base"]
-
 
 def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
     """Return the logits of a Bernoulli base, or None where there is none."""
@@ -25,20 +23,7 @@ def energy_over_base(
 ) -> Tensor:
     """Return the energies of the last layer over a base, in the weights' dtype.
 
-    Also under autocast: bfloat16 has eight bits, which would round energies of order
-    ten to 0.06.
-
-    Parameters
-    ----------
-    last
-        One output.
-    features
-        What it reads, (batch, n_features), or (batch, n_features, height, width),
-        of which it reads the mean over the pixels.
-    x
-        The states, (batch, n_sites).
-    base_logits
-        Of the base, (n_sites,), if there is one.
+    Also under autocast, where bfloat16 would round energies of order ten to 0.06.
     """
     with torch.autocast(x.device.type, enabled=False):
         features = features.to(last.weight.dtype)

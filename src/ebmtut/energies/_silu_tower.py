@@ -1,14 +1,9 @@
 """Linear layers with SiLU between them, in bfloat16 on a processor, by tables.
 
-A processor with units for bfloat16 spends most of a step outside the matrix products:
-on the SiLU and its slope, on casts, on sums of gradients. There are only 65536 numbers
-in bfloat16, so the SiLU and its slope are two tables, and the entries that are used
-most fit the level-1 cache. One pass looks up a layer's slope, multiplies, and sums the
-bias's gradient; the last layer, of one output, is computed in the last SiLU's pass.
-
-The values of the hidden units are those of torch under autocast, bit for bit. The last
-layer sums in single precision in another order, and the backward pass has one rounding
-fewer.
+There are only 65536 numbers in bfloat16: the SiLU and its slope are two tables, looked
+up in one pass with the sums of gradients. The hidden units are those of torch under
+autocast, bit for bit; the last layer sums in single precision in another order, and the
+backward pass has one rounding fewer.
 """
 
 from collections.abc import Sequence
@@ -26,8 +21,6 @@ from torch.nn import functional
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import inlined
 
-__all__ = ["plain_tower", "runs_by_tables", "silu_tower"]
-
 # Sums over units may be reordered, which their vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
@@ -35,9 +28,8 @@ compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 def runs_by_tables(net: nn.Sequential, x: Tensor) -> bool:
     """Whether `silu_tower` may stand for the layers at states ``x``.
 
-    It knows no gradient in the states and no transform of functions; hooks of the
-    layers would go unheard. Its passes run in one thread, torch's in all: with two
-    threads a step was the faster by torch's own.
+    It knows no gradient in the states, no transform of functions and no hooks, and runs
+    in one thread.
     """
     return (
         not torch.compiler.is_compiling()
@@ -73,15 +65,7 @@ def _is_ordinary(layer: nn.Module, place: int) -> bool:
 def silu_tower(
     net: nn.Sequential, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, " batch"]:
-    """Return what the layers make of states, where `runs_by_tables` allows.
-
-    Parameters
-    ----------
-    net
-        Linear layers with SiLU between them, the last of one output.
-    x
-        States.
-    """
+    """Return the output of linear layers with SiLU, where `runs_by_tables` allows."""
     parameters = [p for layer in net for p in layer.parameters()]
     if not torch.is_grad_enabled():
         return _forward(x, parameters)[0]
@@ -92,15 +76,7 @@ def silu_tower(
 def plain_tower(
     x: Float[Tensor, "batch n_sites"], *parameters: Float[Tensor, "..."]
 ) -> Float[Tensor, " batch"]:
-    """Return the same by torch's own operations.
-
-    Parameters
-    ----------
-    x
-        States.
-    *parameters
-        Weight and bias of each layer.
-    """
+    """Return the same by torch's own operations."""
     *hidden, weight, bias = parameters
     with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
         for w, b in zip(hidden[::2], hidden[1::2], strict=True):

@@ -4,17 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["symmetric_part"]
-
 
 def symmetric_part(
     raw: Float[Tensor, "*shape n_sites n_sites"],
 ) -> Float[Tensor, "*shape n_sites n_sites"]:
-    """Return (A + A') / 2 with a zero diagonal of a raw A.
-
-    Only the sum of A_ij and A_ji meets a pair, and a site is no pair: the rest of
-    a raw matrix would be free to drift while it is learned.
-    """
+    """Return (A + A') / 2 with a zero diagonal of a raw A."""
     half = raw / 2
     return (half + half.mT) * (
         1 - torch.eye(raw.shape[-1], dtype=torch.float32, device="cpu").to(half)

@@ -40,40 +40,17 @@ class Energy(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies of a batch of states.
 
-        Parameters
-        ----------
-        x
-            Bits, floating; an energy of real vectors or images takes those.
-
-        Returns
-        -------
-        energies
-            On the device of `x` and of its dtype. A network, whose weights are not
-            converted, asks for states of their dtype.
-
-        Raises
-        ------
-        InputError
-            If `x` has another shape or is not floating.
-
         Notes
         -----
-        An energy may also offer `flip_log_ratios(x)`, the closed form of
-        log p(x with site i flipped) - log p(x), shape (batch, n_sites);
-        `ebmtut.neighbors.neighbor_log_ratios` then uses it.
+        An energy may also offer `flip_log_ratios(x)`, the closed form of log p(x with
+        site i flipped) - log p(x), shape (batch, n_sites).
         """
 
     def constructor_arguments(self) -> dict[str, Any]:
         """What makes an energy of the same kind and sizes, to save and load it.
 
-        Tensors, where they are parameters or buffers, as they are; other values
-        as JSON holds them, a sequence as a tuple. A class that cannot be made of
-        those alone has a class method ``from_arguments``.
-
-        Raises
-        ------
-        InputError
-            If the class does not say.
+        Tensors as they are; other values as JSON holds them, a sequence as a tuple. A
+        class that needs more has a class method ``from_arguments``.
         """
         raise InputError(
             "energy must say its constructor_arguments() to be saved, "
@@ -84,15 +61,10 @@ class Energy(nn.Module, ABC):
 def dtype_of_states(energy: EnergyFunction) -> torch.dtype:
     """Dtype in which an energy is best asked: double, or that of a network's weights.
 
-    The default of all that makes states for an energy: exact answers, estimates
-    of partition functions, samples. The quadratic energies compute in the dtype
-    of their states; a network's weights are not converted.
-
     Parameters
     ----------
     energy
-        Any energy; of a module that is none of this package, the first floating
-        parameter counts.
+        Any energy; of a foreign module, the first floating parameter counts.
     """
     own = getattr(energy, "weights_dtype", None)
     if isinstance(energy, nn.Module) and not isinstance(energy, Energy):
@@ -106,20 +78,7 @@ def energies_of(
 ) -> Float[Tensor, " batch"]:
     """Energies of a batch, refused unless there is one a state.
 
-    Without this an energy of shape (batch, 1), the slip of a network, would be
-    broadcast against numbers of shape (batch,) to a matrix, and no one be told.
-
-    Parameters
-    ----------
-    energy
-        Any energy.
-    x
-        States.
-
-    Raises
-    ------
-    InputError
-        If the energy is no function, or the energies have another shape.
+    An energy of shape (batch, 1) would be broadcast against (batch,) to a matrix.
     """
     if not callable(energy):
         raise InputError(f"energy must be a function, got {shown(energy)}")
@@ -134,19 +93,6 @@ def energies_and_gradients(
     """Energies of a batch and their gradients in x, without a graph.
 
     Also under `torch.no_grad` and `torch.inference_mode`, which the gradient suspends.
-
-    Parameters
-    ----------
-    energy
-        Differentiable.
-    x
-        States.
-
-    Raises
-    ------
-    InputError
-        If the energy is no function, or the energies have another shape or do not
-        depend on x by differentiable operations.
     """
     check_type("x", x, Tensor)
     with torch.inference_mode(False), torch.enable_grad():

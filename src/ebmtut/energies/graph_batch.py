@@ -29,20 +29,7 @@ def import_networkx() -> Any:
 
 
 def check_simple_graph(name: str, graph: object) -> None:
-    """Require a NetworkX graph with a vertex, without loops, directions, double edges.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    graph
-        What to check.
-
-    Raises
-    ------
-    InputError
-        If it is none, or NetworkX is missing.
-    """
+    """Require a simple undirected NetworkX graph with at least one vertex."""
     if (
         not isinstance(graph, import_networkx().Graph)
         or graph.is_directed()
@@ -59,13 +46,7 @@ def check_simple_graph(name: str, graph: object) -> None:
 
 
 def edges_by_site(graph: Any) -> list[tuple[int, int]]:
-    """Edges of a NetworkX graph, whose k-th vertex is site k, in its order.
-
-    Parameters
-    ----------
-    graph
-        A ``networkx.Graph``.
-    """
+    """Edges of a NetworkX graph in its order; its k-th vertex is site k."""
     site: dict[Hashable, int] = {name: k for k, name in enumerate(graph.nodes)}
     return [(site[first], site[second]) for first, second in graph.edges]
 
@@ -76,15 +57,7 @@ class GraphBatch:
     Parameters
     ----------
     adjacency
-        0 and 1, symmetric, zero on the diagonal; a graph's vertices are its first
-        `n_vertices` sites, the others have no edge.
-    n_vertices
-        Vertices of each graph, at least 1.
-
-    Raises
-    ------
-    InputError
-        If a graph has no vertex, or the matrices are no such adjacency.
+        Symmetric, zero on the diagonal; a graph's vertices are its first sites.
 
     Examples
     --------
@@ -144,13 +117,6 @@ class GraphBatch:
         ----------
         graphs
             Number of vertices and edges of each graph; vertices count from 0.
-        dtype
-            Dtype of the adjacency.
-
-        Raises
-        ------
-        InputError
-            If there is no graph, one has no vertex, or an edge is none.
         """
         if not len(graphs):
             raise InputError("graphs must hold at least 1 graph, got 0")
@@ -179,16 +145,7 @@ class GraphBatch:
         Parameters
         ----------
         graphs
-            A ``networkx.Graph`` or a sequence of them. Vertex k is the k-th of
-            ``graph.nodes``; attributes, weights too, are not read: all edges are alike.
-        dtype
-            Dtype of the adjacency.
-
-        Raises
-        ------
-        InputError
-            If there is no graph, one has no vertex or a loop, is directed or has
-            double edges, or NetworkX is missing.
+            One or several; attributes, weights too, are not read: all edges are alike.
         """
         if not isinstance(graphs, (list, tuple)):
             graphs = [graphs]
@@ -213,44 +170,20 @@ class GraphBatch:
         return self.adjacency.sum((1, 2)) / 2
 
     def select(self, index: Int[Tensor, " n_kept"]) -> GraphBatch:
-        """Return some of the graphs, trimmed to the largest of them.
-
-        Parameters
-        ----------
-        index
-            Numbers of the graphs.
-        """
+        """Return some of the graphs, trimmed to the largest of them."""
         size = int(self.n_vertices[index].max())
         part = GraphBatch.__new__(GraphBatch)
         return part._hold(self.adjacency[index, :size, :size], self.n_vertices[index])
 
     def to(self, device: str | torch.device) -> GraphBatch:
-        """Return the graphs on a device.
-
-        Parameters
-        ----------
-        device
-            Where they are to lie.
-        """
+        """Return the graphs on a device."""
         there = GraphBatch.__new__(GraphBatch)
         return there._hold(self.adjacency.to(device), self.n_vertices.to(device))
 
     def by_graph(
         self, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "n_graphs n_copies n_sites"]:
-        """Split a batch of states by graph.
-
-        Parameters
-        ----------
-        x
-            As many states of the first graph, then as many of the second, and so
-            on.
-
-        Raises
-        ------
-        InputError
-            If the states are not a multiple of the graphs.
-        """
+        """Split states, as many of each graph in turn, by graph."""
         check_states("x", x, self.n_sites)
         if len(x) % len(self):
             raise InputError(
@@ -262,25 +195,11 @@ class GraphBatch:
     def of_rows(
         self, value: Float[Tensor, "n_graphs ..."], n_rows: int
     ) -> Float[Tensor, "batch ..."]:
-        """Repeat what belongs to graphs for the states of each.
-
-        Parameters
-        ----------
-        value
-            One entry a graph.
-        n_rows
-            States in all.
-        """
+        """Repeat what belongs to graphs for the states of each."""
         return value.repeat_interleave(n_rows // len(self), 0)
 
     def neighbor_sums(
         self, values: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Sum a value over every vertex's neighbours, A times it.
-
-        Parameters
-        ----------
-        values
-            Ordered as in `by_graph`.
-        """
+        """Sum a value over every vertex's neighbours, A times it."""
         return (self.by_graph(values) @ self.adjacency.to(values)).flatten(0, 1)

@@ -33,15 +33,8 @@ class GraphEnergy(Energy):
 
     Parameters
     ----------
-    graphs
-        The graphs.
     inverse_temperature
-        1/T of Ou et al. (2025), Eq. 14, at least 0.
-
-    Raises
-    ------
-    InputError
-        If the graphs are none, or the inverse temperature is negative.
+        1/T of Ou et al. (2025), Eq. 14.
     """
 
     @checked
@@ -90,14 +83,7 @@ class GraphEnergy(Energy):
     ) -> Float[Tensor, " batch"]:
         """Log p(x with one site flipped) - log p(x) at a site.
 
-        The n_sites of them cost together what `flip_log_ratios` costs.
-
-        Parameters
-        ----------
-        x
-            Bits.
-        site
-            Which.
+        The n_sites of them together cost what `flip_log_ratios` costs.
         """
         raise NotImplementedError
 
@@ -110,17 +96,8 @@ class MaxIndependentSet(GraphEnergy):
 
     Parameters
     ----------
-    graphs
-        The graphs.
-    penalty
-        lambda, at least 1.
-    inverse_temperature
-        1/T.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+    penalty, inverse_temperature
+        lambda, at least 1, and 1/T.
     """
 
     @checked
@@ -167,8 +144,8 @@ class MaxIndependentSet(GraphEnergy):
     ) -> Float[Tensor, "batch n_sites"]:
         """Log p(x with site i flipped) - log p(x) = (1-2x_i)(1 - penalty Ax)_i / T.
 
-        Eq. 47 prints x where the 1 stands, and a half before the penalty; summed
-        over both ends of an edge the half is gone.
+        Eq. 47 prints x for the 1, and a penalty twice as small: it counts half of each
+        edge.
         """
         gain = 1 - self.penalty * self.graphs.neighbor_sums(x)
         inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
@@ -189,18 +166,6 @@ class MaxCut(GraphEnergy):
     """Maximum cut: E(x) = s'As / 4T on spins s = 2x - 1, which is n_edges/2 - cut.
 
     Ou et al. (2025), Eq. 49.
-
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    inverse_temperature
-        1/T.
-
-    Raises
-    ------
-    InputError
-        If the graphs are none, or the inverse temperature is negative.
 
     Examples
     --------
@@ -225,8 +190,7 @@ class MaxCut(GraphEnergy):
     ) -> Float[Tensor, "batch n_sites"]:
         """Log p(x with site i flipped) - log p(x) = s_i (As)_i / T.
 
-        Eq. 50 prints -As/2: the spin of the site itself and both ends of an edge
-        are missing there.
+        Eq. 50 prints -As/2: the site's own spin and both ends of an edge are missing.
         """
         s = self._spins(x)
         return self.inverse_temperature * s * self.graphs.neighbor_sums(s)

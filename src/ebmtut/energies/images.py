@@ -76,10 +76,7 @@ class _Headed(nn.Module):
     def slopes(
         self, x: Tensor, output: Tensor, precision: Tensor
     ) -> tuple[Tensor, Tensor | float]:
-        """Slopes of the energies in the output, and in x where that stays.
-
-        ``precision`` is the scale over the variance of the noise, a column.
-        """
+        """Slopes of the energies in the output, and in x where that stays."""
         if self.head == "denoiser":
             misfit = precision * (x - output)
             return -misfit, misfit
@@ -98,24 +95,14 @@ class PerceptronEnergy(_Headed):
         Of one state, such as (8, 8).
     noises
         Standard deviation of the noise on levels 0, ..., T - 1, all positive.
-    hidden
-        Units of a hidden layer, with SiLU.
-    n_layers
-        Hidden layers.
-    head
-        "denoiser", "signed" or "linear".
-    scale
-        Factor of the energy, positive.
+    hidden, n_layers
+        Units of each hidden layer, with SiLU, and number of hidden layers.
+    head, scale
+        "denoiser", "signed" or "linear", and a positive factor of the energy.
     spectral_norm
-        Whether the weight of every hidden layer is divided by its largest singular
-        value, which one power step a call tracks.
+        Whether to divide hidden weights by their largest singular value, a step a call.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range, or the head unknown.
     """
 
     @checked
@@ -161,13 +148,7 @@ class PerceptronEnergy(_Headed):
     def forward(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
-        """Energies of states at their levels.
-
-        Raises
-        ------
-        InputError
-            If the states have another shape.
-        """
+        """Energies of states at their levels."""
         check_shape("x", x, (None, *self.shape))
         flat = x.flatten(1)
         h = self.layers[0](flat) + self.shifts[level]
@@ -179,13 +160,7 @@ class PerceptronEnergy(_Headed):
     def energy_and_gradient(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch ..."]]:
-        """Energies and their gradient in x, by hand: half the time of autograd's.
-
-        Raises
-        ------
-        InputError
-            As for `forward`.
-        """
+        """Energies and their gradient in x, by hand: half the time of autograd's."""
         check_shape("x", x, (None, *self.shape))
         here = self.at_levels(level)
         return here.energy(x), here.gradient(x)
@@ -196,15 +171,7 @@ class PerceptronEnergy(_Headed):
 
 
 class _PerceptronAtLevels:
-    """A perceptron at the levels of a batch: what they alone decide is made once.
-
-    Parameters
-    ----------
-    perceptron
-        Its weights are those of now.
-    level
-        Of each row.
-    """
+    """A perceptron at the levels of a batch: what they alone decide is made once."""
 
     @torch.no_grad()
     def __init__(
@@ -249,9 +216,8 @@ class _PerceptronAtLevels:
 class ConvEnergy(_Headed):
     """A small residual network at two resolutions, and a head.
 
-    Half of its work is done at half the resolution, where a pixel sees more of
-    the image. In memory a pixel's channels lie beside each other, which is the
-    order that the CPU's convolutions want.
+    Half of its work is done at half the resolution, where a pixel sees more of the
+    image.
 
     Parameters
     ----------
@@ -263,11 +229,6 @@ class ConvEnergy(_Headed):
         At full resolution; twice as many at half of it.
     n_blocks
         Residual blocks at each resolution.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range, or the head unknown.
     """
 
     @checked
@@ -314,13 +275,7 @@ class ConvEnergy(_Headed):
     def forward(
         self, x: Float[Tensor, "batch side side"], level: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
-        """Energies of images at their levels.
-
-        Raises
-        ------
-        InputError
-            If the images have another shape.
-        """
+        """Energies of images at their levels."""
         check_shape("x", x, (None, self.side, self.side))
         h = self.first(x[:, None].contiguous(memory_format=torch.channels_last))
         for block in self.fine:

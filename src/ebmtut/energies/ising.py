@@ -16,23 +16,14 @@ __all__ = ["Ising"]
 class Ising(Energy):
     """Ising model p(x) proportional to exp(s'Js + b's), spins s = 2x - 1.
 
-    The quadratic form counts each edge twice, as in Schröder et al. (2023,
-    Section 3). The raw parameter is symmetrised and its diagonal, which only
-    shifts the energy, is dropped, so that any matrix may be learned.
+    The quadratic form counts each edge twice (Schröder et al., 2023, Section 3). The
+    raw parameter is symmetrised and its diagonal dropped, so that any matrix may be
+    learned.
 
     Parameters
     ----------
-    coupling
-        The raw J, floating; copied.
-    bias
-        The field b; copied. None means no field.
-    learnable
-        Whether the parameters ask for gradients.
-
-    Raises
-    ------
-    InputError
-        If a shape is another, or an entry is no floating number or not finite.
+    coupling, bias
+        The raw J, and the field b, None for none; both copied.
 
     Examples
     --------
@@ -74,18 +65,7 @@ class Ising(Energy):
         return symmetric_part(self.coupling)
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies -s'Js - b's.
-
-        Parameters
-        ----------
-        x
-            Bits, floating.
-
-        Raises
-        ------
-        InputError
-            If the shape is another or `x` is not floating.
-        """
+        """Energies -s'Js - b's."""
         s = self._spins(x)
         field = s @ self.symmetric_coupling.to(x)
         if self.bias is not None:
@@ -98,16 +78,6 @@ class Ising(Energy):
         """Log p(x with site i flipped) - log p(x) = -2 s_i (2 Js + b)_i.
 
         One matrix product serves all sites of all states.
-
-        Parameters
-        ----------
-        x
-            Bits, floating.
-
-        Raises
-        ------
-        InputError
-            If the shape is another or `x` is not floating.
         """
         s = self._spins(x)
         field = 2 * (s @ self.symmetric_coupling.to(x))

@@ -18,25 +18,18 @@ __all__ = ["LatticeIsing", "lattice_adjacency", "lattice_coloring"]
 class LatticeIsing(Energy):
     """Ising model on a periodic side x side square lattice.
 
-    p(x) is proportional to exp(sigma s'As + bias sum(s)) with spins
-    s = 2x - 1 and the adjacency matrix A: each edge counts twice, so its
-    coupling is 2 sigma, and the infinite lattice is critical at
-    sigma = ln(1 + sqrt(2)) / 4 = 0.220343. Sites are numbered row by row.
+    With s = 2x - 1 and the adjacency matrix A, p(x) is proportional to exp(sigma s'As +
+    bias sum(s)). Each edge counts twice; the infinite lattice is critical at sigma =
+    ln(1 + sqrt(2)) / 4. Sites are numbered row by row.
 
     Parameters
     ----------
     side
-        Sites a side, at least 3: on shorter loops an edge would join two
-        sites twice.
+        Sites a side, at least 3: on shorter loops an edge would join two sites twice.
     sigma
         Coupling; positive favours equal neighbours.
     bias
         Field on every site.
-
-    Raises
-    ------
-    InputError
-        If `side` is less than 3 or a number is not finite.
 
     Examples
     --------
@@ -65,18 +58,7 @@ class LatticeIsing(Energy):
         return f"side={self.side}, sigma={self.sigma}, bias={self.bias}"
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies by two rolls, without the matrix.
-
-        Parameters
-        ----------
-        x
-            Bits, floating; ``n_sites = side**2``.
-
-        Raises
-        ------
-        InputError
-            If the shape is another or `x` is not floating.
-        """
+        """Energies by two rolls, without the matrix."""
         grid = self._spin_grid(x)
         # Right and lower neighbours meet each edge once; s'As meets it twice.
         ahead = grid.roll(-1, dims=1) + grid.roll(-1, dims=2)
@@ -86,19 +68,7 @@ class LatticeIsing(Energy):
     def flip_log_ratios(
         self, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Log p(x with site i flipped) - log p(x) from the four neighbours.
-
-        Parameters
-        ----------
-        x
-            Bits, floating; ``n_sites = side**2``.
-
-
-        Raises
-        ------
-        InputError
-            If the shape is another or `x` is not floating.
-        """
+        """Log p(x with site i flipped) - log p(x) from the four neighbours."""
         grid = self._spin_grid(x)
         around = sum(grid.roll(step, dims=dim) for step in (-1, 1) for dim in (1, 2))
         return (-2 * grid * (2 * self.sigma * around + self.bias)).flatten(1)
@@ -110,13 +80,7 @@ class LatticeIsing(Energy):
         return bits_to_spins(x).reshape(-1, self.side, self.side)
 
     def to_dense(self, dtype: torch.dtype = torch.float64) -> Ising:
-        """Return the same distribution as an `Ising` model with a full matrix.
-
-        Parameters
-        ----------
-        dtype
-            Dtype of the matrix.
-        """
+        """Return the same distribution as an `Ising` model with a full matrix."""
         coupling = self.sigma * lattice_adjacency(self.side, dtype=dtype)
         bias = torch.full((self.n_sites,), self.bias, dtype=dtype, device="cpu")
         return Ising(coupling, bias)
@@ -127,25 +91,6 @@ def lattice_adjacency(
     side: Count, periodic: bool = True, *, dtype: torch.dtype = torch.float64
 ) -> Float[Tensor, "n_sites n_sites"]:
     """Adjacency matrix of the square lattice, sites numbered row by row.
-
-    Parameters
-    ----------
-    side
-        Sites a side; at least 3 where periodic, else at least 1.
-    periodic
-        Whether the edges wrap around.
-    dtype
-        Dtype of the result.
-
-    Returns
-    -------
-    adjacency
-        Symmetric, 0 and 1.
-
-    Raises
-    ------
-    InputError
-        If `side` is too small.
 
     Examples
     --------
@@ -168,21 +113,6 @@ def lattice_coloring(side: int) -> Int[Tensor, " n_sites"]:
 
     An even side needs two colours, an odd side three: a loop of odd length
     has no two-colouring.
-
-    Parameters
-    ----------
-    side
-        Sites a side, at least 3.
-
-    Returns
-    -------
-    coloring
-        0, 1 (and 2).
-
-    Raises
-    ------
-    InputError
-        If `side` is less than 3.
 
     Examples
     --------

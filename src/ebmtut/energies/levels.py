@@ -89,8 +89,6 @@ def at_level(energy: LevelEnergy, level: Natural) -> EnergyFunction:
     ----------
     energy
         Of all levels.
-    level
-        At least 0.
     """
 
     def one(x: Tensor) -> Tensor:
@@ -111,22 +109,8 @@ def conditional_energy(
     ----------
     energy
         Of all levels.
-    noise
-        The forward chain.
-    above
-        The states :math:`x_{t+1}`.
-    level
-        t of each row, 0 to T - 1.
-
-    Returns
-    -------
-    function
-        For as many states as there are rows in ``above``.
-
-    Raises
-    ------
-    InputError
-        If the states are no finite floats, or a level is outside its range.
+    above, level
+        The states :math:`x_{t+1}`, and t of each row, 0 to T - 1.
     """
     return ConditionalEnergy(energy, noise, above, level)
 
@@ -148,7 +132,7 @@ class _ByCalls:
 class ConditionalEnergy:
     """Energy of one level, and the quadratic term of the state above.
 
-    What does not change along a chain is made once: make a new one for each chain.
+    Make a new one for each chain: what does not change along it is made once.
     """
 
     def __init__(
@@ -202,33 +186,21 @@ class ConditionalEnergy:
 class FourierEnergy(nn.Module):
     r"""A small network for all levels of vectors: Fourier features beside a Gaussian.
 
-    E(x, t) = |x|^2 / 2 + net(features(x), t). The features are the sine and cosine
-    of random projections of x, which let a small network draw sharp edges (Tancik
-    et al., 2020). They are bounded, and so is the network: far from all data the
-    Gaussian keeps the distribution in place. Since the last layer starts at zero,
-    training starts from the Gaussian.
+    E(x, t) = |x|^2 / 2 + net(features(x), t), of the sine and cosine of random
+    projections of x, which let a small network draw sharp edges (Tancik et al., 2020).
+    They are bounded, so that the Gaussian keeps the distribution in place. The last
+    layer starts at zero.
 
     Parameters
     ----------
-    n_dims
-        Length of a state.
-    n_levels
-        T: levels 0 to T - 1 have an energy.
-    hidden
-        Units of a hidden layer.
-    n_layers
-        Hidden layers.
-    n_features
-        Random projections, each with a sine and a cosine.
-    bandwidth
-        Standard deviation of their frequencies, in radians a unit of x.
+    n_dims, n_levels
+        Length of a state; T, for levels 0 to T - 1.
+    hidden, n_layers
+        Units of each hidden layer, and number of hidden layers.
+    n_features, bandwidth
+        Random projections, and the standard deviation of their frequencies.
     generator
         Source of weights and frequencies; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a size is less than 1 or the bandwidth not positive.
 
     Examples
     --------
@@ -292,13 +264,7 @@ class FourierEnergy(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch n_dims"], level: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
-        """Energies of states at their levels.
-
-        Raises
-        ------
-        InputError
-            If the states have another length or dtype.
-        """
+        """Energies of states at their levels."""
         return 0.5 * (x**2).sum(1) + self.network(x, level)
 
     def network(
@@ -318,13 +284,7 @@ class FourierEnergy(nn.Module):
     def energy_and_gradient(
         self, x: Float[Tensor, "batch n_dims"], level: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch n_dims"]]:
-        """Energies and their gradient in x, by hand: half the time of autograd's.
-
-        Raises
-        ------
-        InputError
-            As for `forward`.
-        """
+        """Energies and their gradient in x, by hand: half the time of autograd's."""
         self._check(x)
         phase = x @ self.frequencies
         sine, cosine = phase.sin(), phase.cos()

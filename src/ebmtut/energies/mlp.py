@@ -25,35 +25,22 @@ __all__ = ["MLPEnergy"]
 class MLPEnergy(Energy):
     """Energy of a fully connected network with SiLU between its layers.
 
-    With `base_probs` the model is the network's distribution times a Bernoulli base:
-    E(x) = net(x) - sum_i x_i logit(base_i). The network then only has to learn what
-    the single-site means do not determine.
+    With `base_probs` the distribution is the network's times a Bernoulli base, E(x) =
+    net(x) - sum_i x_i logit(base_i).
 
     Parameters
     ----------
-    n_sites
-        Number of sites.
-    hidden
-        Units of a hidden layer.
-    n_layers
-        Linear layers, the last of which has one output.
+    hidden, n_layers
+        Units of a hidden layer; linear layers, of which the last has one output.
     base_probs
         Means of the base, inside (0, 1).
     generator
-        Source of the initial weights, uniform within +-1/sqrt(fan-in); None makes
-        a generator of seed 0 and leaves torch's global generator alone.
+        Source of the initial weights; None makes a generator of seed 0.
 
     Attributes
     ----------
-    net
-        The layers: (n_sites -> hidden -> ... -> 1).
     base_logits
         The base as logits, a buffer.
-
-    Raises
-    ------
-    InputError
-        If a size is less than 1, the base out of range or the generator none.
 
     Examples
     --------
@@ -106,23 +93,7 @@ class MLPEnergy(Energy):
         }
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies of the network and its base.
-
-        Parameters
-        ----------
-        x
-            Bits, of the weights' dtype and device.
-
-        Returns
-        -------
-        energies
-            Of the weights' dtype, also under autocast.
-
-        Raises
-        ------
-        InputError
-            If the shape or the dtype of `x` is another.
-        """
+        """Energies in the weights' dtype, also under autocast."""
         check_states("x", x, self.n_sites)
         check_weights_dtype(x, self.weights_dtype)
         if runs_by_tables(self.net, x):

@@ -34,8 +34,7 @@ class PairTerms:
     Attributes
     ----------
     ends
-        Makes `first` and `second`, when they are asked for: of a large matrix they
-        take longer than some sweeps over its pairs, which do without.
+        Makes `first` and `second` when asked for, which takes long for a large matrix.
     weight
         w of each pair.
     bias
@@ -76,9 +75,9 @@ class NeighborLists:
     Attributes
     ----------
     start
-        Where each site's list begins; the last entry is the end.
+        Where each site's list begins, and the last ends.
     neighbor
-        The neighbours, one list after another.
+        Neighbours, list after list.
     weight
         w of the edge to each.
     """
@@ -97,23 +96,14 @@ class NeighborLists:
 class BoltzmannMachine(Energy):
     """Fully visible Boltzmann machine, E(x) = -x'Wx/2 - b'x on bits.
 
-    Lázaro-Gredilla et al. (2021), Appendix C.1, call it an Ising model. The
-    raw parameter is symmetrised and its diagonal is dropped, so that any
-    matrix may be learned.
+    Lázaro-Gredilla et al. (2021), Appendix C.1, call it an Ising model. The raw
+    parameter is symmetrised and its diagonal dropped, so that any matrix may be
+    learned.
 
     Parameters
     ----------
-    weight
-        The raw W, floating; copied.
-    bias
-        b; copied.
-    learnable
-        Whether the parameters ask for gradients.
-
-    Raises
-    ------
-    InputError
-        If a shape is another, or an entry is no floating number or not finite.
+    weight, bias
+        The raw W, and b; both copied.
 
     Examples
     --------
@@ -191,18 +181,7 @@ class BoltzmannMachine(Energy):
     def flip_log_ratios(
         self, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Log p(x with site i flipped) - log p(x) = (1 - 2x_i)(Wx + b)_i.
-
-        Parameters
-        ----------
-        x
-            Bits, floating.
-
-        Raises
-        ------
-        InputError
-            If the shape is another or `x` is not floating.
-        """
+        """Log p(x with site i flipped) - log p(x) = (1 - 2x_i)(Wx + b)_i."""
         check_states("x", x, self.n_sites)
         return (1 - 2 * x) * (x @ self.symmetric_weight.to(x) + self.bias.to(x))
 
@@ -214,18 +193,8 @@ class PairwiseGraph(Energy):
     ----------
     edges
         Pairs of different sites; no pair twice.
-    weight
-        w of each edge, floating; copied.
-    bias
-        b; copied.
-    learnable
-        Whether the parameters ask for gradients.
-
-    Raises
-    ------
-    InputError
-        If a shape is another, an entry is no floating number or not finite, or the
-        edges are no simple graph on the sites.
+    weight, bias
+        w of each edge, and b; both copied.
 
     Examples
     --------
@@ -283,23 +252,12 @@ class PairwiseGraph(Energy):
     def given(self, clamp: Float[Tensor, " n_sites"]) -> PairwiseGraph:
         """Return the conditional distribution of the free sites, given the others.
 
-        Conditioning leaves a model of the same kind: an edge between free sites
-        stays, one to a site that is held at 1 adds its weight to the bias.
+        An edge to a site that is held at 1 adds its weight to the other end's bias.
 
         Parameters
         ----------
         clamp
             Values that sites are held at: 0, 1, or NaN where a site is free.
-
-        Returns
-        -------
-        graph
-            On the free sites, in their order, at least one; without gradients.
-
-        Raises
-        ------
-        InputError
-            If the shape or a value is another, or no site is free.
         """
         check_shape("clamp", clamp, (self.n_sites,))
         free = torch.isnan(clamp)
@@ -336,8 +294,7 @@ class PairwiseGraph(Energy):
     def coloring(self) -> Int[Tensor, " n_sites"]:
         """Colour the sites so that neighbours differ, as a Gibbs sweep needs.
 
-        Site after site takes the lowest colour that no neighbour has: at most one
-        colour more than the highest degree, and two on a lattice of even sides.
+        Greedily: at most one colour more than the highest degree, two on even lattices.
         """
         return self.neighbor_lists().coloring()
 

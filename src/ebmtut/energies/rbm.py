@@ -19,23 +19,14 @@ __all__ = ["RBM"]
 class RBM(Energy):
     """Restricted Boltzmann machine on bits, E(v, h) = -h'Wv - b'h - c'v.
 
-    As an energy it is that of the visible units, the hidden ones summed out
-    (the free energy). As a pairwise model its sites are the visible units
-    and after them the hidden ones. Lázaro-Gredilla et al. (2021), Section 5.5.
+    As an energy it is the free energy of the visible units; as a pairwise model its
+    sites are the visible units and then the hidden ones. Lázaro-Gredilla et al. (2021),
+    Section 5.5.
 
     Parameters
     ----------
-    weight
-        W, floating; copied.
-    hidden_bias, visible_bias
-        b and c; copied.
-    learnable
-        Whether the parameters ask for gradients.
-
-    Raises
-    ------
-    InputError
-        If a shape is another, or an entry is no floating number or not finite.
+    weight, hidden_bias, visible_bias
+        W, b and c; copied.
 
     Examples
     --------
@@ -74,10 +65,7 @@ class RBM(Energy):
         }
 
     def pair_terms(self) -> PairTerms:
-        """Return all pairs (visible, hidden), hidden unit by hidden unit.
-
-        Sites are the visible units, then the hidden ones.
-        """
+        """Return all pairs (visible, hidden), hidden unit by hidden unit."""
         device = self.weight.device
         visible = torch.arange(self.n_visible, device=device)
         hidden = torch.arange(self.n_hidden, device=device) + self.n_visible

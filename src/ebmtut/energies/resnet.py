@@ -22,34 +22,21 @@ __all__ = ["ResNetEnergy"]
 class ResNetEnergy(Energy):
     """Energy of a residual network with SiLU, of images as flat bits.
 
-    A convolution, blocks of two convolutions each, all with as many channels, the mean
-    over the pixels and a linear layer; the first blocks halve the resolution. With
-    `base_probs` as `ebmtut.energies.MLPEnergy`. By default the size of Schröder et al.
-    (2023, Appendix E.3), which is that of Grathwohl et al. (2021); that two blocks
-    halve the resolution, and the mean, are from the latter's code.
+    A convolution, blocks of two convolutions each, the mean over the pixels and a
+    linear layer; the first blocks halve the resolution. By default the size of Schröder
+    et al. (2023, Appendix E.3); that two blocks halve the resolution, and the mean, are
+    from the code of Grathwohl et al. (2021).
 
     Parameters
     ----------
     side
         Pixels a side; a state is an image, row by row.
-    channels
-        Of every layer.
     n_blocks, n_halving
         Residual blocks, and how many of them, the first, halve the resolution.
     base_probs
-        Means of the base, inside (0, 1).
+        Means of the base, as of `MLPEnergy`.
     generator
         Source of the initial weights; None takes a fresh one of seed 0.
-
-    Attributes
-    ----------
-    base_logits
-        The base as logits, a buffer.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range, the base out of (0, 1) or the generator none.
 
     Examples
     --------
@@ -102,18 +89,7 @@ class ResNetEnergy(Energy):
         }
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies of the network and its base.
-
-        Parameters
-        ----------
-        x
-            Bits, of the weights' dtype and device.
-
-        Raises
-        ------
-        InputError
-            If the shape or the dtype of `x` is another.
-        """
+        """Energies of the network and its base."""
         check_states("x", x, self.n_sites)
         check_weights_dtype(x, self.weights_dtype)
         image = x.view(-1, 1, self.side, self.side)

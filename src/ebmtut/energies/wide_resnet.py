@@ -24,20 +24,7 @@ __all__ = [
 def sinusoidal_embedding(
     level: Int[Tensor, " batch"], n_features: Annotated[int, Range(low=4)]
 ) -> Float[Tensor, "batch n_features"]:
-    """Sines and cosines of a level at geometric frequencies from 1 to 1/10000.
-
-    Parameters
-    ----------
-    level
-        One a row.
-    n_features
-        Even, at least 4: half sines, half cosines.
-
-    Raises
-    ------
-    InputError
-        If ``n_features`` is odd or too small.
-    """
+    """Sines and cosines of a level at n_features / 2 frequencies from 1 to 1/10000."""
     check_range("n_features % 2", n_features % 2, low=0, high=0, integer=True)
     half = n_features // 2
     steps = torch.arange(half, device=level.device, dtype=torch.float32)
@@ -61,10 +48,14 @@ class WideResNetConfig:
         Channels at each resolution, in units of `channels`.
     channels
         Of the first convolution.
-    n_colors, n_levels
-        Colours of a pixel; T.
-    beta1, batch_size
-        Of Adam, and of the training.
+    n_colors
+        Colours of a pixel.
+    n_levels
+        T.
+    beta1
+        Of Adam.
+    batch_size
+        Of the training.
     """
 
     side: int
@@ -123,26 +114,17 @@ class WideResNetEnergy(nn.Module):
     r"""The paper's network (Gao et al., 2021, Appendix B).
 
     Residual blocks of two convolutions with leaky ReLU of slope 0.2, halved in
-    resolution by average pooling; the second convolution of a block starts at zero
-    and has a trainable scale for each channel; the level's embedding enters after
-    the first. All weights but the last layer's are divided by their spectral norm;
-    those that start at zero only where it exceeds 1. At the end ReLU, a sum over
-    the pixels and a product with the embedding. E = -f / scale_t, where the paper's
-    code has :math:`scale_t = c_t^2 b^2 \sigma_{t+1}^2`.
+    resolution by average pooling; the level's embedding enters after the first, and the
+    second starts at zero. All weights but the last layer's are divided by their
+    spectral norm; those that start at zero only where it exceeds 1. E = -f / scale_t,
+    where the paper's code has :math:`scale_t = c_t^2 b^2 \sigma_{t+1}^2`.
 
     Parameters
     ----------
-    config
-        Its sizes.
     scales
         One for each level, positive; 1 by default.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If there is not one positive scale for each level.
     """
 
     scales: Tensor
@@ -197,13 +179,7 @@ class WideResNetEnergy(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
-        """Energies of images (batch, n_colors, side, side) at their levels.
-
-        Raises
-        ------
-        InputError
-            If the images have another shape.
-        """
+        """Energies of images (batch, n_colors, side, side) at their levels."""
         side = self.config.side
         check_shape("x", x, (None, self.config.n_colors, side, side))
         embedded = sinusoidal_embedding(level, self.config.channels).to(x.dtype)

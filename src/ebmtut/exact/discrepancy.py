@@ -37,29 +37,13 @@ def exact_energy_discrepancy(
 ) -> Float[Tensor, ""]:
     """Energy discrepancy of Definition 1 by summation.
 
-    ED = E_p(x)[U(x)] - E_p(x) E_q(y|x)[U_q(y)] with the contrastive potential
-    U_q of Eq. 1.
+    ED = E_p(x)[U(x)] - E_p(x) E_q(y|x)[U_q(y)] with the contrastive potential U_q of
+    Eq. 1.
 
     Parameters
     ----------
-    energy
-        U as a function, or its values at all states.
-    log_p_data
-        Normalised log-probabilities of all states; -inf where a state has none.
-    log_q
-        The channel log q(y|x); -inf where y is out of reach.
-
-    Returns
-    -------
-    discrepancy
-        Differentiable in the energy, of the dtype of `log_p_data`, to which
-        the channels of this module, float64, are converted.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, the probabilities do not sum to 1 or an energy is
-        not finite.
+    energy, log_p_data, log_q
+        U or its values at all states; log-probabilities of all states; the channel.
     """
     check_shape("log_p_data", log_p_data, (None,))
     check_shape("log_q", log_q, (len(log_p_data), None))
@@ -78,36 +62,16 @@ def exact_energy_discrepancy(
 def contrastive_potential(
     energies: Float[Tensor, " n_all"], log_q: Float[Tensor, "n_all n_channel"]
 ) -> Float[Tensor, " n_channel"]:
-    """Contrastive potential U_q(y) = -log sum_x q(y|x) exp(-U(x)), Eq. 1.
-
-    Parameters
-    ----------
-    energies
-        U at all states.
-    log_q
-        The channel log q(y|x).
-
-    Returns
-    -------
-    potential
-        +inf where no x reaches y.
-    """
+    """Contrastive potential U_q(y) = -log sum_x q(y|x) exp(-U(x)), Eq. 1."""
     return -torch.logsumexp(log_q - energies[:, None], dim=0)
 
 
 def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_all"]:
     """Classes of states whose relative mass energy discrepancy does not determine.
 
-    Two states that reach a common y are in one class, and so are states that are
-    connected by a chain of such pairs. The second variation of ED, E[Var(h(x)|y)]
-    (Lemma 2), vanishes where h is constant on every class: the minimiser for a
-    positive distribution p is -log p plus one free constant per class. The condition
-    of Theorem 1, Var(x|y) > 0, does not imply that there is only one class.
-
-    Parameters
-    ----------
-    log_q
-        The channel log q(y|x).
+    Two states that reach a common y are in one class, and so are chains of such pairs.
+    The second variation of ED, E[Var(h(x)|y)] (Lemma 2), vanishes where h is constant
+    on every class: the minimiser is -log p plus one free constant per class.
 
     Returns
     -------
@@ -124,25 +88,7 @@ def bernoulli_channel(
     n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
     eps: Fraction,
 ) -> Float64[Tensor, "n_all n_all"]:
-    """Channel that flips every bit independently with probability eps.
-
-    Parameters
-    ----------
-    n_sites
-        Number of sites, at most 12.
-    eps
-        Inside (0, 1).
-
-    Returns
-    -------
-    log_q
-        log q(y|x).
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
-    """
+    """Channel log q(y|x) that flips every bit independently with probability eps."""
     distance = _hamming_distances(n_sites)
     return distance * math.log(eps) + (n_sites - distance) * math.log1p(-eps)
 
@@ -151,23 +97,7 @@ def bernoulli_channel(
 def grid_channel(
     n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
 ) -> Float64[Tensor, "n_all n_all"]:
-    """Channel that flips one bit, chosen uniformly (Appendix C.3).
-
-    Parameters
-    ----------
-    n_sites
-        Number of sites, at most 12.
-
-    Returns
-    -------
-    log_q
-        log q(y|x).
-
-    Raises
-    ------
-    InputError
-        If `n_sites` is out of range.
-    """
+    """Channel log q(y|x) that flips one bit, chosen uniformly (Appendix C.3)."""
     distance = _hamming_distances(n_sites)
     log_q = torch.full_like(distance, -math.inf)
     return log_q.masked_fill(distance == 1, -math.log(n_sites))
@@ -177,28 +107,15 @@ def grid_channel(
 def pooling_channel(
     n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)], window: Count
 ) -> Float64[Tensor, "n_all n_channel"]:
-    """Channel that keeps only the sum of each block of `window` bits.
+    """Channel log q(y|x) that keeps only the sum of each block of `window` bits.
 
-    The mean pooling of Appendix C.2 in one dimension: deterministic, with
-    the block-wise permutations of x as the states that it confuses.
-
-    Parameters
-    ----------
-    n_sites
-        Number of sites, at most 12.
-    window
-        Length of a block, a divisor of `n_sites`.
+    The mean pooling of Appendix C.2 in one dimension.
 
     Returns
     -------
     log_q
-        log q(y|x), with ``(window + 1)**n_blocks`` values of y, in the order of
-        the tuples of block sums.
-
-    Raises
-    ------
-    InputError
-        If `n_sites` is out of range or not a multiple of `window`.
+        ``(window + 1)**n_blocks`` values of y, in the order of the tuples of block
+        sums.
     """
     if n_sites % window:
         raise InputError(f"window must divide n_sites={n_sites}, got {window}")

@@ -34,30 +34,12 @@ def exact_probabilities(
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, " n_all"]:
-    """Log-probabilities of all states, in the order of `enumerate_states`.
+    """Log-probabilities of all states, as in `enumerate_states`; differentiable.
 
     Parameters
     ----------
-    energy
-        Any energy.
-    n_sites
-        Number of sites, at most 24.
     dtype
-        Dtype of the states that the energy is given; None takes
-        `ebmtut.energies.dtype_of_states`.
-    device
-        Device of the states.
-
-    Returns
-    -------
-    log_p
-        Normalised, differentiable; its `exp()` sums to 1.
-
-    Raises
-    ------
-    InputError
-        If there are too many states, `dtype` is not floating, or energies have
-        another shape or are not finite.
+        Of the states; None takes `ebmtut.energies.dtype_of_states`.
 
     Examples
     --------
@@ -78,25 +60,7 @@ def exact_log_partition(
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, ""]:
-    """Log partition function, log of the sum of exp(-E(x)) over all bits.
-
-    Parameters
-    ----------
-    energy, dtype, device
-        As in `exact_probabilities`.
-    n_sites
-        Number of sites, at most 30; states are listed in blocks.
-
-    Returns
-    -------
-    log_partition
-        In nats, differentiable.
-
-    Raises
-    ------
-    InputError
-        If there are too many states, `dtype` is not floating, or energies have
-        another shape or are not finite.
+    """Log partition function in nats, log of the sum of exp(-E(x)) over all bits.
 
     Examples
     --------
@@ -123,23 +87,8 @@ def exact_mean(
 
     Parameters
     ----------
-    energy, dtype, device
-        As in `exact_probabilities`.
     f
         Maps bits to values, the first dimension being that of the states.
-    n_sites
-        Number of sites, at most 30; None takes it from the energy.
-
-    Returns
-    -------
-    mean
-        Of the shape of one value, differentiable.
-
-    Raises
-    ------
-    InputError
-        If the number of sites is unknown or too large, `f` gives not one value
-        a state, or as in `exact_probabilities`.
 
     Examples
     --------

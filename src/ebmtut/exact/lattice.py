@@ -1,9 +1,7 @@
 """Log partition functions of the periodic Ising lattice.
 
-Two independent ways: powers of the transfer matrix, with a field, for narrow
-lattices; Kaufman's closed form, without one, for every size. Onsager's
-integral is their limit. The coupling K of an edge counts it once, so that
-K = 2 sigma.
+Powers of the transfer matrix, with a field, for narrow lattices; Kaufman's closed form,
+without one, for every size. An edge's coupling K counts it once, so that K = 2 sigma.
 """
 
 import math
@@ -32,26 +30,7 @@ _MAX_K = 100.0
 
 @checked
 def lattice_log_partition(side: int, sigma: Number, bias: float = 0.0) -> float:
-    """Log partition function of `LatticeIsing(side, sigma, bias)`.
-
-    Parameters
-    ----------
-    side
-        Sites a side, 3 to 16; about a second at 12.
-    sigma
-        Coupling, each edge counted twice.
-    bias
-        Field on every site.
-
-    Returns
-    -------
-    log_partition
-        log Z in nats.
-
-    Raises
-    ------
-    InputError
-        As in `transfer_log_partition`.
+    """Log partition function of `LatticeIsing(side, sigma, bias)`, side at most 16.
 
     Examples
     --------
@@ -71,32 +50,16 @@ def transfer_log_partition(
 ) -> float:
     """Log partition function of a torus by powers of its transfer matrix.
 
-    Z = tr T^rows with T(s, s') = exp(V(s)/2 + K s.s' + V(s')/2) between
-    neighbouring rows, where V holds the energy within a row. T is never
-    formed: it is a Kronecker power between two diagonal matrices. All its
-    entries are positive, so that nothing cancels.
+    Z = tr T^rows with T(s, s') = exp(V(s)/2 + K s.s' + V(s')/2) between neighbouring
+    rows. T is a Kronecker power between two diagonal matrices, with positive entries,
+    so that nothing cancels.
 
     Parameters
     ----------
-    rows
-        At least 3.
-    cols
-        3 to 16; time and memory grow as 4**cols / cols and 2**cols.
-    edge_coupling
-        K in exp(K s s') for every edge, counted once.
-    field
-        b in exp(b s) for every site.
-
-    Returns
-    -------
-    log_partition
-        log Z in nats.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range, or the couplings are so strong that
-        entries of T would underflow: cols (4 |K| + 2 |b|) must be at most 600.
+    rows, cols
+        At least 3, and 3 to 16: the time grows as 4**cols / cols.
+    edge_coupling, field
+        K in exp(K s s') for every edge, counted once, and b in exp(b s).
     """
     strength = cols * (4 * abs(edge_coupling) + 2 * abs(field))
     if strength > _MAX_STRENGTH:
@@ -160,30 +123,17 @@ def torus_log_partition(
 ) -> float:
     """Log partition function of a torus without field, in closed form.
 
-    Kaufman (1949), "Crystal statistics II": with
-    cosh g_l = cosh 2K coth 2K - cos(pi l / cols),
-    Z = (2 sinh 2K)^(rows cols / 2) / 2 times the sum of four products over r
-    of 2 cosh(rows g_l / 2) and 2 sinh(rows g_l / 2), each for l = 2r + 1 and
-    for l = 2r. The root g_0 is 2K + ln tanh K, which changes its sign at the
-    critical coupling; the others are positive.
+    Kaufman (1949), "Crystal statistics II": with cosh g_l = cosh 2K coth 2K - cos(pi l
+    / cols), Z = (2 sinh 2K)^(rows cols / 2) / 2 times the sum of four products over r
+    of 2 cosh(rows g_l / 2) and 2 sinh(rows g_l / 2), each for l = 2r + 1 and for l =
+    2r. The root g_0 is 2K + ln tanh K.
 
     Parameters
     ----------
     rows, cols
         At least 3; both even where the coupling is negative.
     edge_coupling
-        K in exp(K s s') for every edge, counted once; at most 100 in size.
-
-    Returns
-    -------
-    log_partition
-        log Z in nats.
-
-    Raises
-    ------
-    InputError
-        If a size or the coupling is out of range, or if an odd loop would be
-        frustrated: there the four products cancel each other.
+        K in exp(K s s') for every edge, counted once.
     """
     if edge_coupling < 0 and (rows % 2 or cols % 2):
         raise InputError(

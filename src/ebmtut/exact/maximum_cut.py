@@ -1,10 +1,8 @@
 """Largest cuts, with a proof, by branch and cut over the odd cycles.
 
-A cut meets every cycle an even number of times. The linear program over the edges
-is given the inequalities of the odd cycles that it violates until there are none
-(Barahona and Mahjoub, "On the cut polytope", 1986). On sparse graphs of a hundred
-vertices its bound is then nearly tight, and a few branchings prove the optimum, in a
-second or two; an integer program over the vertices is far slower.
+A cut meets every cycle an even number of times. The linear program over the edges is
+given the inequalities of the odd cycles that it violates until there are none (Barahona
+and Mahjoub, 1986); a few branchings then prove the optimum of sparse graphs.
 """
 
 from __future__ import annotations
@@ -33,21 +31,8 @@ _TINY = 1e-9  # a sparse matrix would take an edge of price 0 for no edge
 def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     """Partitions of the vertices with the most edges between the two sides.
 
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    time_limit
-        Most seconds a graph.
-
-    Returns
-    -------
-    optima
-
     Raises
     ------
-    InputError
-        If the time is not positive.
     OptimumUnproved
         If the time was up; the message names the graph.
     """
@@ -128,8 +113,8 @@ class _Search:
     def separate(self, relaxed: np.ndarray) -> bool:
         """Add the most violated odd cycle through every vertex; True if there is one.
 
-        It is a shortest path from a vertex to its copy in the doubled graph, where an
-        edge stays on its side at the price x and changes it at 1 - x.
+        A shortest path from a vertex to its copy in the doubled graph, where an edge
+        costs x, or 1 - x to change sides.
         """
         n = self.n
         stay = np.clip(relaxed, _TINY, 1)

@@ -52,22 +52,11 @@ def maximum_independent_sets(
 
     Parameters
     ----------
-    graphs
-        The graphs.
     solver
-        One of "cp-sat", "highs".
-        None takes CP-SAT where OR-tools is installed, else HiGHS.
-    time_limit
-        Most seconds a graph.
-
-    Returns
-    -------
-    optima
+        "cp-sat", "highs", or None: CP-SAT where OR-tools is installed, else HiGHS.
 
     Raises
     ------
-    InputError
-        If the solver is unknown or not installed, or the time not positive.
     OptimumUnproved
         If the time was up; the message names the graph.
     """

@@ -29,9 +29,8 @@ def torus_energy_distribution(
 ) -> tuple[Float64[Tensor, " n_levels"], Float64[Tensor, " n_levels"]]:
     """Energy distribution of a torus without field.
 
-    With even sides an even number 2u of its 2 n_sites edges is unsatisfied, and
-    Z(K + i theta) / Z(K) is the mean of exp(2 i theta (n_sites - 2u)): Kaufman's form
-    (see `torus_log_partition`), an analytic function of K, at n_sites + 1 equidistant
+    An even number 2u of its 2 n_sites edges is unsatisfied, and Z(K + i theta) / Z(K)
+    is the mean of exp(2 i theta (n_sites - 2u)): `torus_log_partition` at n_sites + 1
     theta gives the probability of every u.
 
     Parameters
@@ -46,12 +45,7 @@ def torus_energy_distribution(
     energies
         Every level -2 K (n_sites - 2u), from the lowest on, in nats.
     probabilities
-        Of each level, with an error of about 1e-12, so that the smallest are 0.
-
-    Raises
-    ------
-    InputError
-        If a side is odd, or a number out of range.
+        Of each level, with an error of about 1e-12.
     """
     if rows % 2 or cols % 2:
         raise InputError(f"rows and cols must be even, got {rows} and {cols}")
@@ -95,28 +89,20 @@ def torus_correlations(
     """Correlation of two spins of a torus without field, by their distance.
 
     E[s_0 s_r] = sum_ab l_a^r l_b^(rows - r) <a|s|b>^2 / sum_a l_a^rows, with the
-    eigenvalues l and eigenvectors of the transfer matrix between rows, and s one of
-    its spins. Both values of every spin have probability 1/2, so that the correlation
-    determines the joint distribution of the two spins.
+    eigenvalues l and eigenvectors of the transfer matrix between rows, and s one of its
+    spins.
 
     Parameters
     ----------
-    rows
-        At least 3; the direction of the distance.
-    cols
-        3 to 11; the computation takes one second at 10, four at 11.
+    rows, cols
+        At least 3, the direction of the distance; 3 to 11.
     edge_coupling
-        K in exp(K s s') for every edge, counted once; at most 1 in size.
+        K in exp(K s s') for every edge, counted once.
 
     Returns
     -------
     correlations
         At distances 0 to rows // 2 along a column.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
     """
     s = bits_to_spins(enumerate_states(cols)).double()
     within = edge_coupling * (s * s.roll(1, dims=1)).sum(1)

@@ -1,10 +1,8 @@
 """GFlowNets on bits: states are filled in site by site, in an order that is learned.
 
-A partial state has some sites blank. The forward policy picks a blank site and a
-bit for it, the backward policy a site to blank again; with both trained to
-trajectory balance, the last state is a sample of p(x) proportional to exp(-E(x))
-(Malkin et al., "Trajectory balance", 2022; Zhang et al., "Generative flow networks
-for discrete probabilistic modeling", 2022).
+The forward policy picks a blank site and a bit for it, the backward policy a site to
+blank again; with both trained to trajectory balance, the last state is a sample of p(x)
+proportional to exp(-E(x)) (Malkin et al., 2022; Zhang et al., 2022).
 """
 
 from __future__ import annotations
@@ -55,9 +53,9 @@ class Trajectories(NamedTuple):
     x
         Last states, bits.
     log_forward
-        Log-probability of the whole trajectory under the forward policy.
+        Log-probability of the trajectory under the forward policy.
     log_backward
-        Log-probability of the trajectory under the backward policy, given its end.
+        Under the backward policy, given its end.
     """
 
     x: Float[Tensor, "batch n_sites"]
@@ -70,24 +68,13 @@ class BitsGFlowNet(nn.Module):
 
     Parameters
     ----------
-    n_sites
-        Number of sites.
-    hidden
-        Units of a hidden layer.
-    n_layers
-        Linear layers, at least 2.
-    generator
-        Source of the initial weights.
+    hidden, n_layers
+        Units of a hidden layer, and linear layers.
 
     Attributes
     ----------
     log_z
         Estimate of log Z, learned.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range or the generator none.
 
     Examples
     --------
@@ -120,18 +107,13 @@ class BitsGFlowNet(nn.Module):
     def forward(
         self, partial: Float[Tensor, "batch n_sites"]
     ) -> tuple[Float[Tensor, "batch n_moves"], Float[Tensor, "batch n_sites"]]:
-        """Log-probabilities of both policies' moves.
-
-        Parameters
-        ----------
-        partial
-            Bits and blanks (-1).
+        """Log-probabilities of both policies' moves from bits and blanks (-1).
 
         Returns
         -------
         logits
-            Of the n_sites moves that write a 0, then as many that write a 1; and
-            of blanking each site. Where nothing can be moved, all are -inf.
+            Of writing a 0, of writing a 1, and of blanking each site; -inf where
+            impossible.
         """
         check_states("partial", partial, self.n_sites)
         filled = partial != BLANK
@@ -153,26 +135,12 @@ def forward_trajectories(
 ) -> Trajectories:
     """Sample trajectories from the blank state to bits, differentiably.
 
+    Returns the new states, and whether each chain accepted its proposal.
+
     Parameters
     ----------
-    policy
-        The policies.
-    n
-        How many.
-    generator
-        Source of the moves.
     explore
-        Probability of a move that is uniform among the possible ones; the
-        log-probabilities are still the policy's.
-
-    Returns
-    -------
-    trajectories
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+        Probability of a uniform move; the log-probabilities are still the policy's.
     """
     check_generator(generator, policy.log_z.device)
     blank = policy.log_z.detach().new_full((n, policy.n_sites), BLANK)
@@ -185,26 +153,7 @@ def backward_trajectories(
     *,
     generator: torch.Generator,
 ) -> Trajectories:
-    """Sample trajectories that end in given bits, backwards, differentiably.
-
-    Parameters
-    ----------
-    policy
-        The policies.
-    x
-        Bits, such as data.
-    generator
-        Source of the moves.
-
-    Returns
-    -------
-    trajectories
-
-    Raises
-    ------
-    InputError
-        If the shape, the dtype or a value of `x` is another.
-    """
+    """Sample trajectories that end in given bits, backwards, differentiably."""
     _check_ends(policy, x)
     check_generator(generator, x.device)
     way = _erase(policy, x, policy.n_sites, generator=generator)
@@ -223,41 +172,13 @@ def back_and_forth(
 ) -> tuple[Float[Tensor, "batch n_sites"], Bool[Tensor, " batch"]]:
     """Take one Metropolis-Hastings step that blanks some sites and fills them anew.
 
-    The backward policy picks the sites, the forward policy what they become (Zhang et
-    al., 2022). The move x -> x' is accepted with probability min(1, r),
+    The backward policy picks the sites, the forward policy fills them (Zhang et al.,
+    2022). The move x -> x' is accepted with probability min(1, r),
 
         r = exp(E(x) - E(x')) P_B(tau' | x') P_F(tau) / (P_B(tau | x) P_F(tau')),
 
     where the trajectory tau leads from the partial state to x and tau' from there to
-    x'. In the reverse move the two trajectories are exchanged, so the step leaves
-    exp(-E) invariant whatever the policies are. If every trajectory is balanced and
-    all sites are blanked, r is 1.
-
-    Parameters
-    ----------
-    policy
-        The policies.
-    energy
-        Maps bits to energies.
-    x
-        Bits.
-    n_sites
-        Sites to blank, at most all.
-    generator
-        Source of all randomness.
-
-    Returns
-    -------
-    states
-        New states of the chains.
-    accepted
-        Whether each chain accepted its proposal.
-
-    Raises
-    ------
-    InputError
-        If the shape, the dtype or a value of `x` is another, or there are not as
-        many sites.
+    x'. The step leaves exp(-E) invariant whatever the policies are.
     """
     _check_ends(policy, x)
     check_range("n_sites", n_sites, low=1, high=policy.n_sites, integer=True)
@@ -290,22 +211,7 @@ def explored(
     *,
     generator: torch.Generator,
 ) -> Int[Tensor, " batch"]:
-    """Sample moves by their log-probabilities; a fraction of them is uniform instead.
-
-    Parameters
-    ----------
-    logits
-        Of the moves; -inf where one is not possible.
-    explore
-        Probability that a move is uniform among the possible ones.
-    generator
-        Source of the moves.
-
-    Returns
-    -------
-    moves
-        One for each row.
-    """
+    """Sample moves by their log-probabilities, a fraction of them uniformly."""
     drawn = logits.detach()
     if explore:
         device = drawn.device
@@ -363,20 +269,6 @@ def trajectory_balance_loss(
     """Mean of (log Z + log P_F(tau) - log P_B(tau | x) + E(x))^2 over trajectories tau.
 
     If it is zero for every trajectory, the policy samples x from exp(-E(x)) / Z.
-
-    Parameters
-    ----------
-    policy
-        Its log Z.
-    energy
-        Maps bits to energies; no gradient flows into it.
-    ways
-        Trajectories of either direction.
-
-    Returns
-    -------
-    loss
-        The loss.
     """
     with torch.no_grad():
         target = -energies_of(energy, ways.x)
@@ -396,11 +288,6 @@ def terminal_distribution(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     -------
     log_probabilities
         In the order of `enumerate_states`.
-
-    Raises
-    ------
-    InputError
-        If there are too many sites.
     """
     check_type("policy", policy, BitsGFlowNet)
     d = policy.n_sites

@@ -1,14 +1,8 @@
-"""A GFlowNet on independent sets: vertices are added and never removed.
+"""A GFlowNet on independent sets, the neural baseline of Ou et al. (2025, Table 1).
 
-Zhang et al., "Let the flows tell" (2023), is the neural baseline of Ou et al. (2025,
-Table 1). A state is an independent set, and a move adds a vertex that has no chosen
-neighbour. A trajectory ends where no such vertex is left, so that every last state is a
-maximal independent set, whatever the policy. With a uniform backward policy every
-maximal set of k vertices has k! equally likely trajectories, and if
-
-    Z P_F(trajectory) = exp(k / T) / k!
-
-for all of them, the policy samples maximal sets in proportion to exp(k / T).
+Zhang et al., "Let the flows tell" (2023): a move adds a vertex that has no chosen
+neighbour, until none is left. With Z P_F(trajectory) = exp(k / T) / k! for all
+trajectories to k vertices, maximal sets are sampled in proportion to exp(k / T).
 """
 
 from typing import NamedTuple
@@ -51,9 +45,9 @@ class SetWays(NamedTuple):
     x
         Last states: bits, graph by graph.
     log_forward
-        Log-probability of the whole trajectory under the policy.
+        Log-probability under the policy.
     log_backward
-        Log-probability under the uniform backward policy, -log k! for k vertices.
+        Under the uniform backward policy, -log k! for k vertices.
     """
 
     x: Float[Tensor, "batch n_sites"]
@@ -64,15 +58,7 @@ class SetWays(NamedTuple):
 def free_vertices(
     graphs: GraphBatch, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, "batch n_sites"]:
-    """Mark vertices that are not chosen and have no chosen neighbour.
-
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    x
-        Bits, ordered as in `GraphBatch.by_graph`.
-    """
+    """Mark vertices that are not chosen and have no chosen neighbour."""
     inside = graphs.of_rows(graphs.is_vertex.to(x), len(x))
     return inside * (x + graphs.neighbor_sums(x) == 0)
 
@@ -80,22 +66,14 @@ def free_vertices(
 class SetPolicy(nn.Module):
     """Which free vertex to add next: one network of messages for all graphs.
 
-    What is left to do is the same problem on the graph of the free vertices. So the
-    network sees these alone, and how many were chosen.
+    The network sees the graph of the free vertices alone, and how many were chosen.
 
     Parameters
     ----------
-    width
-        Hidden features of a vertex.
-    n_rounds
-        Rounds of messages.
+    width, n_rounds
+        Hidden features of a vertex, and rounds of messages.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -117,15 +95,7 @@ class SetPolicy(nn.Module):
     def forward(
         self, graphs: GraphBatch, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Log-probabilities of the next vertex; all -inf where none is free.
-
-        Parameters
-        ----------
-        graphs
-            The graphs.
-        x
-            Independent sets, ordered as in `GraphBatch.by_graph`.
-        """
+        """Log-probabilities of the next vertex; all -inf where none is free."""
         free = free_vertices(graphs, x)
         left = graphs.by_graph(free)[..., None]
         adjacency = graphs.adjacency.to(x)[:, None]
@@ -157,25 +127,11 @@ def set_ways(
     Parameters
     ----------
     policy
-        Maps graphs and sets to log-probabilities of the next vertex, as `SetPolicy`.
-    graphs
-        The graphs.
+        Maps graphs and sets to log-probabilities of the next vertex.
     n_copies
-        Trajectories for each.
-    generator
-        Source of the moves.
+        Trajectories for each graph.
     explore
-        Probability of a move that is uniform among the free vertices; the
-        log-probabilities are still the policy's.
-
-    Returns
-    -------
-    ways
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+        Probability of a uniform move; the log-probabilities are still the policy's.
     """
     check_generator(generator, graphs.adjacency.device)
     x = graphs.adjacency.new_zeros(len(graphs) * n_copies, graphs.n_sites)
@@ -201,27 +157,13 @@ def balance_variance(
 ) -> Float[Tensor, ""]:
     """Mean over graphs of the variance of log P_F - log P_B - k/T among trajectories.
 
-    It is zero if and only if all trajectories of a graph are balanced with the same Z.
-    Z itself need not be known: the mean gives the best estimate of its logarithm.
+    It is zero if and only if all trajectories of a graph are balanced with the same Z,
+    which need not be known.
 
     Parameters
     ----------
-    graphs
-        The graphs.
-    ways
-        Trajectories, at least two for each graph.
-    inverse_temperature
-        1/T, at least 0.
-
-    Returns
-    -------
-    loss
-        Trajectory balance with the best log Z of every graph.
-
-    Raises
-    ------
-    InputError
-        If a graph has only one trajectory, or the inverse temperature is negative.
+    ways, inverse_temperature
+        At least two trajectories for each graph, and 1/T.
     """
     check_range("ways of a graph", len(ways.x) // len(graphs), low=2)
     size = ways.x.sum(1)

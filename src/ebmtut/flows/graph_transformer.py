@@ -1,10 +1,8 @@
 """leGF: the locally equivariant transformer over graphs, with Graphormer's biases.
 
-The network is described by Ou et al. (2025, Appendix D.4). Vertices are in the order of
-their names. Two streams read them forwards and backwards. A learned number that depends
-on the number of edges between two vertices is added to every attention score (Ying et
-al., 2021), and the degree of a vertex is embedded. For each vertex, a last attention
-reads the features that the two streams have of the vertices before and behind it.
+Ou et al. (2025, Appendix D.4). Two streams read the vertices forwards and backwards. A
+learned number for each distance is added to every attention score (Ying et al., 2021),
+degrees are embedded, and a last attention reads both streams for each vertex.
 """
 
 import math
@@ -30,13 +28,7 @@ MOST_NEIGHBORS = 48
 
 
 def hop_distances(graphs: GraphBatch) -> Int[Tensor, "n_graphs n_sites n_sites"]:
-    """Least number of edges between every two sites, -1 where no path exists.
-
-    Parameters
-    ----------
-    graphs
-        The graphs; a padded site has no path to any other.
-    """
+    """Least number of edges between every two sites, -1 where no path exists."""
     n = graphs.n_sites
     step = graphs.adjacency + torch.eye(n, dtype=torch.float32, device="cpu").to(
         graphs.adjacency
@@ -59,24 +51,16 @@ def hop_distances(graphs: GraphBatch) -> Int[Tensor, "n_graphs n_sites n_sites"]
 class HollowGraphTransformer(GraphWeights):
     """leGF, for every graph; `on` gives the network of a batch of graphs.
 
-    G depends on the order in which vertices are named, since streams read them one
-    after the other, but not on its direction.
+    G depends on the order in which vertices are named, but not on its direction.
 
     Parameters
     ----------
-    width
-        Features of a vertex.
-    n_layers
-        Causal layers, before the readout; the paper has 5 of width 256.
+    width, n_layers
+        Features of a vertex, and causal layers; the paper has 5 of width 256.
     n_heads
         Heads of every attention; divides the width.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -114,13 +98,7 @@ class HollowGraphTransformer(GraphWeights):
         self.readout = linear(width, 1, generator)
 
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
-        """Return the network of some graphs.
-
-        Parameters
-        ----------
-        graphs
-            They must hold the states' order (`GraphBatch.by_graph`).
-        """
+        """Return the network of some graphs."""
         return _TransformerOnGraphs(self, graphs)
 
 

@@ -1,10 +1,8 @@
 """One flow for many graphs: a locally equivariant network that passes messages.
 
-Ou et al. (2025, Appendix D.4) condition a transformer on the graph. This network is
-lighter. A vertex receives a message from each neighbour, about the neighbour's spin and
-the sum of the spins around the neighbour, *without the receiving vertex*. So no message
-depends on the state of the vertex that receives it; two ordinary rounds of message
-passing would violate this.
+Lighter than the transformer of Ou et al. (2025, Appendix D.4). A neighbour's message is
+about its spin and the spins around it *without the receiving vertex*, so that no
+message depends on the receiver's state; after two ordinary rounds one would.
 """
 
 from __future__ import annotations
@@ -32,30 +30,11 @@ class GraphWeights(nn.Module, ABC):
 
     @abstractmethod
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
-        """Return the network of some graphs.
-
-        Parameters
-        ----------
-        graphs
-            They must hold the states' order (`GraphBatch.by_graph`).
-
-        Raises
-        ------
-        InputError
-            If they are no `GraphBatch`.
-        """
+        """Return the network of some graphs."""
 
 
 class NetworkOnGraphs(nn.Module, ABC):
-    """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`.
-
-    Parameters
-    ----------
-    weights
-        Shared by all graphs.
-    graphs
-        The graphs.
-    """
+    """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`."""
 
     def __init__(self, weights: GraphWeights, graphs: GraphBatch) -> None:
         super().__init__()
@@ -80,8 +59,6 @@ class NetworkOnGraphs(nn.Module, ABC):
         ----------
         x
             Bits, graph by graph.
-        t
-            Times, the same for all states of a graph.
         """
         check_shape("x", x, (None, self.n_sites))
         score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
@@ -94,17 +71,10 @@ class GraphFlowNetwork(GraphWeights):
 
     Parameters
     ----------
-    width
-        Hidden features of a vertex and of a message.
-    n_rounds
-        Rounds in which vertices learn about the graph itself, not its states.
+    width, n_rounds
+        Features of a vertex and of a message; rounds that do not see its state.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -131,13 +101,7 @@ class GraphFlowNetwork(GraphWeights):
         self.readout = linear(width, 1, generator)
 
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
-        """Return the network of some graphs.
-
-        Parameters
-        ----------
-        graphs
-            They must hold the states' order (`GraphBatch.by_graph`).
-        """
+        """Return the network of some graphs."""
         return _MessagesOnGraphs(self, graphs)
 
     def places(

@@ -21,28 +21,20 @@ _FOURIER_FROM = 12
 class OddLatticeNetwork(nn.Module):
     """Rates of an Ising lattice, odd under one flip, even under the flip of all.
 
-    With spins s and a window W without its centre, shared by all sites, the
-    features u_i = s_i (W s)_i change sign when spin i is flipped and none when
-    all are. So does G_i = sum_c u_ic gate_c(u_i^2, t), whatever the gate is.
-    It is meant for energies without field, which have the second symmetry.
+    With spins s and a window W without its centre, the features u_i = s_i (W s)_i
+    change sign when spin i is flipped and none when all are; so does G_i = sum_c u_ic
+    gate_c(u_i^2, t). It is meant for energies without field.
 
     Parameters
     ----------
-    side
-        Sites a side of the periodic lattice, at least 3.
-    width
-        Features c.
+    side, width
+        Sites a side of the periodic lattice, at least 3, and features c.
     window
         Sites a side of the window; None is the whole lattice.
     n_hidden
         Hidden units of the gate.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range, or the generator none.
     """
 
     n_states = 2
@@ -76,10 +68,7 @@ class OddLatticeNetwork(nn.Module):
         self.gate = linear(n_hidden, width, generator)
 
     def _entries(self, index: Tensor) -> Tensor | None:
-        """Row of the kernel with which site j enters the features of site i.
-
-        The last row is zero, for the centre and what lies outside the window.
-        """
+        """Row of the kernel with which site j enters features of i; the last is 0."""
         if self.side >= _FOURIER_FROM:
             return None
         entry = torch.full((self.n_sites, self.n_sites), index.shape[1], device="cpu")
@@ -105,15 +94,7 @@ class OddLatticeNetwork(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """G of the flip of every site.
-
-        Parameters
-        ----------
-        x
-            Bits.
-        t
-            Times.
-        """
+        """G of the flip of every site."""
         check_shape("x", x, (None, self.n_sites))
         s = 2 * x - 1
         u = s[:, :, None] * self._sums(s)
@@ -124,27 +105,9 @@ class OddLatticeNetwork(nn.Module):
     def grown(self, side: int) -> OddLatticeNetwork:
         """Transfer the network to a larger torus.
 
-        The kernel is placed at the centre of the larger window, which is zero
-        elsewhere. On states that repeat those of the smaller torus G is the same. If
-        the side of the window is even, its rim has the same distance from the centre in
-        both directions round the torus. On the larger torus these are two places, and
-        each gets half of the weight.
-
-        Parameters
-        ----------
-        side
-            Sites a side of the larger torus.
-
-        Returns
-        -------
-        larger
-            With weights of its own. Its window is the whole torus if it was here, and
-            as it was otherwise.
-
-        Raises
-        ------
-        InputError
-            If the side is not larger.
+        The kernel is placed at the centre of the larger window; on states that repeat
+        those of the smaller torus G is the same. If the window's side is even, its rim
+        becomes two places, which get half of the weight each.
         """
         check_range("side", side, low=self.side + 1, integer=True)
         width, n_hidden = self.gate.out_features, self.gate.in_features

@@ -30,32 +30,22 @@ def flow_distributions(
 ) -> Float[Tensor, "n_times n_all"]:
     """Integrate the Kolmogorov equation over all states of a small system.
 
-    Heun's rule is used, with rates that change within a step. The result is the
-    distribution in continuous time up to an error of second order in the step.
+    Heun's rule, with rates that change within a step: an error of second order in the
+    step.
 
     Parameters
     ----------
     flow
         Of bits, at most 16 sites.
-    n_steps
-        Steps, each one evaluation of all states.
-    start
-        Initial distribution instead of the uniform one, in the order of
-        `enumerate_states`.
+    n_steps, start
+        Evaluations of all states; the initial distribution in place of the uniform one.
     reverse
         Whether to follow the reversed process from t = 1 to 0.
-    device
-        Of the flow, and of the result.
 
     Returns
     -------
     probabilities
-        At n_steps + 1 times in the order in which they are passed, float64.
-
-    Raises
-    ------
-    InputError
-        If there are too many states or a number is out of range.
+        At n_steps + 1 times, float64, in the order of `enumerate_states`.
 
     See Also
     --------
@@ -96,29 +86,17 @@ def chain_distribution(
 ) -> Float[Tensor, " n_all"]:
     """Final distribution of a simulation in discrete steps, from the uniform one.
 
-    Its difference from the last one of `flow_distributions` is the error of the
-    discrete steps.
+    Its difference from the last one of `flow_distributions` is the error of the steps.
 
     Parameters
     ----------
     flow
         Of bits, at most 10 sites.
-    n_steps, method
-        As for `simulate`.
 
     Returns
     -------
     probabilities
         In the order of `enumerate_states`, float64.
-
-    Raises
-    ------
-    InputError
-        If there are too many states, a number is out of range or the method unknown.
-
-    See Also
-    --------
-    simulate : samples the process, for any number of sites.
     """
     n_sites = flow.path.n_sites
     check_range("n_states", flow.path.n_states, low=2, high=2)

@@ -1,10 +1,8 @@
 """Locally equivariant networks by hollow ones: leMLP, leAttn, leConv.
 
-A hollow network's output at site i depends on all sites but i. Then
-G(tau, i | x) = (omega_tau - omega_{x_i}) . H(x)_i is odd under the exchange of
-x and its neighbour (Ou, Zhang and Li 2025, Proposition 2). Depth has to stand
-before or after the one layer that mixes sites: two of them in a row bring x_i
-back to site i by way of its neighbours.
+If a hollow network's output at site i depends on all sites but i, then
+G(tau, i | x) = (omega_tau - omega_{x_i}) . H(x)_i is odd under the exchange of x and
+its neighbour (Ou, Zhang and Li 2025, Proposition 2). Only one layer may mix sites.
 """
 
 import math
@@ -35,10 +33,8 @@ class TimeFeatures(nn.Module):
 
     Parameters
     ----------
-    width
-        Features.
-    n_waves
-        Frequencies pi/2, pi, 3 pi/2 and so on.
+    width, n_waves
+        Features, and frequencies pi/2, pi, 3 pi/2 and so on.
     generator
         Source of the weights; None takes a fresh one of seed 0.
     """
@@ -77,17 +73,10 @@ class HollowNetwork(nn.Module, ABC):
     ----------
     n_sites
         Sites of a state.
-    n_states
-        States of a site, at least 2.
-    width
-        Hidden features a site.
+    n_states, width
+        States of a site, and hidden features.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -118,21 +107,7 @@ class HollowNetwork(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
     ) -> Tensor:
-        """G of every neighbour.
-
-        Parameters
-        ----------
-        x
-            States 0, ..., n_states - 1.
-        t
-            Times.
-
-        Returns
-        -------
-        flux
-            (batch, n_sites) for bits, of the flips; else
-            (batch, n_sites, n_states), zero at the current state.
-        """
+        """G of every flip, or of all (..., n_states), zero at the current one."""
         check_shape("x", x, (None, self.n_sites))
         features = self.hollow(x, t)
         if self.n_states == 2:
@@ -203,8 +178,8 @@ class HollowMLP(HollowNetwork):
 class HollowAttention(HollowNetwork):
     """leAttn: one attention over all other sites, of scores k(x_s) . q(x_s).
 
-    The score of a site depends on that site alone, as in the paper's Appendix
-    B.2, so that all sites share one set of weights but for their own.
+    The score of a site depends on that site alone (Appendix B.2), so that all sites
+    share weights but for their own.
 
     Parameters
     ----------
@@ -252,7 +227,7 @@ class HollowAttention(HollowNetwork):
 class HollowConvolution(HollowNetwork):
     """leConv: a window without its centre, the same everywhere on a lattice.
 
-    After it come layers that act on every site by itself, which keep it hollow.
+    After it come layers that act on every site by itself.
 
     Parameters
     ----------
@@ -320,21 +295,13 @@ def window_offsets(
 
     Parameters
     ----------
-    side
-        Sites a side of the lattice, at least 3.
-    window
-        Sites a side of the window, 2 to `side`; None is the whole lattice.
+    side, window
+        Sites a side of the lattice, and of the window, which may be the whole lattice.
 
     Returns
     -------
     offsets
-        Sites, int64, shape (side**2, window**2 - 1); column k stands at the
-        same place relative to every site.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range.
+        Sites, int64, (side**2, window**2 - 1); a column is at the same relative place.
     """
     window = side if window is None else window
     check_range("window", window, low=2, high=side, integer=True)

@@ -24,10 +24,9 @@ class FlowTerms(NamedTuple):
     Attributes
     ----------
     outward
-        Rates R_t(y, x) to all neighbours y, shaped as the log-ratios.
+        Rates R_t(y, x) to all neighbours y.
     inward
-        Rates R_t(x, y) p_t(y) / p_t(x), with which the reversed process
-        leaves x for y; the same shape.
+        Rates R_t(x, y) p_t(y) / p_t(x) of the reversed process.
     derivative
         Time derivative of the unnormalised log-probability, ``(batch,)``.
     """
@@ -40,8 +39,8 @@ class FlowTerms(NamedTuple):
     def xi(self) -> Float[Tensor, " batch"]:
         """Density of the log-weight, xi_t(x) of Equation 8.
 
-        The time derivative plus what flows out less what flows in; where the
-        flow is perfect it is the time derivative of log Z_t at every state.
+        The derivative plus what flows out less what flows in; of a perfect flow it is d
+        log Z_t / dt at every state.
         """
         flow = (self.outward - self.inward).flatten(1).sum(1)
         return self.derivative + flow
@@ -55,8 +54,7 @@ class RatioInfo(NamedTuple):
     n_ratios
         Number of log-ratios.
     n_clipped
-        Number of clipped ones. It is a tensor, as the next one is, since a program
-        that reads the number has to wait for its GPU.
+        Number of clipped ones; a tensor, so that no GPU is waited for.
     largest
         The largest log-ratio before clipping.
     """
@@ -69,13 +67,6 @@ class RatioInfo(NamedTuple):
 def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
     """Rates relu(G) of the paper (Ou, Zhang and Li 2025, Equation 10).
 
-    Parameters
-    ----------
-    equivariant
-        G(x -> y) of all neighbours.
-    log_ratios
-        log p(y) - log p(x), of the same shape.
-
     Returns
     -------
     rates
@@ -87,18 +78,8 @@ def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tens
 def reversible_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
     """Rates of Gibbs sampling times relu(G): R(y, x) = r / (1 + r) relu(G).
 
-    With r = p(y) / p(x) what flows out less what flows in is r / (1 + r) G:
-    linear in G, and bounded however large a ratio is.
-
-    Parameters
-    ----------
-    equivariant, log_ratios
-        As in `one_way_rates`.
-
-    Returns
-    -------
-    rates
-        As `one_way_rates` returns.
+    With r = p(y) / p(x), what flows out less what flows in is r / (1 + r) G: bounded
+    however large a ratio is.
     """
     gibbs = log_ratios.sigmoid()
     return gibbs * equivariant.relu(), gibbs * (-equivariant).relu()
@@ -134,21 +115,11 @@ class Flow:
     path
         The distributions to follow.
     network
-        Locally equivariant: ``network(x, t)`` with times ``(batch,)`` gives
-        G of every neighbour, shaped as the path's log-ratios; for more than
-        two states it is zero at the current state.
+        ``network(x, t)`` gives G of every neighbour, zero at the current state.
     rates
-        "one_way" is relu(G), the paper's; "reversible" multiplies it by the
-        rate of Gibbs sampling.
+        "one_way" is relu(G), the paper's; "reversible" multiplies it by Gibbs rates.
     max_log_ratio
-        Log-ratios above it are clipped, as the paper does at 5 in training; None
-        clips nothing. Clipping biases the weights, so use None where they are needed.
-
-    Raises
-    ------
-    InputError
-        If the network is one of other sites, states or graphs, or of graphs on another
-        device, there are no such rates, or the bound is no positive number.
+        Larger log-ratios are clipped, as in the paper (5); clipping biases the weights.
 
     Examples
     --------
@@ -194,33 +165,15 @@ class Flow:
 
         Parameters
         ----------
-        x
-            States.
         t
             Times in [0, 1].
-
-        Raises
-        ------
-        InputError
-            If a time is outside or shapes do not fit.
         """
         return self.evaluate(x, t)[0]
 
     def evaluate(
         self, x: Float[Tensor, "batch n_sites"], t: Time
     ) -> tuple[FlowTerms, RatioInfo]:
-        """Return the terms, and what the log-ratios were.
-
-        Parameters
-        ----------
-        x, t
-            As in `terms`.
-
-        Raises
-        ------
-        InputError
-            As in `terms`.
-        """
+        """Return the terms, and what the log-ratios were."""
         times = t if isinstance(t, Tensor) else x.new_full((len(x),), t)
         with torch.no_grad():
             derivative = self.path.time_derivative(x).detach()

@@ -1,16 +1,9 @@
 """Simulation of a flow in discrete time steps, with its weights.
 
-A simulation returns two different kinds of log-weights. *Path weights*, the paper's,
-integrate xi_t along the simulated states. They are exact for the chain in continuous
-time, and do not contain the error of the time steps. *Discrete-time weights* compare
-the probability of each step with that of its reversal. Their mean is Z_1 / Z_0 for
-Euler steps that do not overflow, however few the steps are. For tau-leaping the mean is
-at most Z_1 / Z_0: the reversed chain may flip two sites at once that one-way rates
-cannot flip together, an error of first order in the step. The exact simulation has a
-third kind of weights, see `ebmtut.flows.thinning`.
-
-Rates that are NaN do not show in the states, since no number is below NaN and so no
-site jumps; a simulation checks for them itself.
+*Path weights*, the paper's, integrate xi_t along the simulated states: exact for
+continuous time. *Discrete-time weights* compare the probability of each step with that
+of its reversal. Their mean is Z_1 / Z_0 for Euler steps that do not overflow; for
+tau-leaping it is at most that, since reversed one-way rates may flip two sites at once.
 """
 
 from __future__ import annotations
@@ -54,17 +47,16 @@ class Rollout(NamedTuple):
     ----------
     x
         Last states, ``(n, n_sites)``.
-    log_weights
-        Integral of xi_t along the path, ``(n,)``: the path log-weights.
-    chain_log_weights
-        Discrete-time log-weights, ``(n,)``; minus infinity where the reversed
-        chain cannot make a step.
-    states
-        All states, ``(n_steps + 1, n, n_sites)``, and
-    xi
-        xi_t there, ``(n_steps + 1, n)``, where ``keep_states``.
     n_jumps
         Sites that changed, mean over the states, without the kernel's changes.
+    log_weights
+        Integrals of xi_t along the path.
+    chain_log_weights
+        Discrete-time log-weights, -inf where the reversed chain cannot step.
+    states
+        All states, ``(n_steps + 1, n, n_sites)``, where ``keep_states``.
+    xi
+        xi_t there, ``(n_steps + 1, n)``.
     n_overflows
         Steps whose rates were too large for a probability.
     n_clipped
@@ -84,20 +76,12 @@ class Rollout(NamedTuple):
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     """One Gibbs sweep by colour class at time t of a path.
 
-    Sites of more than two states are sampled from their conditional distributions, the
-    softmax of the log-ratios.
+    Sites of more than two states are sampled from the softmax of the log-ratios.
 
     Parameters
     ----------
-    path
-        The kernel leaves its distribution at time t invariant.
     colors
-        Integer colour of each site, ``(n_sites,)``; sites of one colour must
-        not interact, see :func:`ebmtut.energies.lattice_coloring`.
-
-    Returns
-    -------
-    kernel
+        Colour of each site; sites of one colour must not interact (`lattice_coloring`).
     """
     check_shape("colors", colors, (path.n_sites,))
     classes = [colors == color for color in torch.unique(colors)]
@@ -124,16 +108,8 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: Count = 1) -> K
 
     Parameters
     ----------
-    path
-        The kernel leaves its distribution at time t invariant.
-    step_size
-        alpha of Zhang et al. (2022).
-    n_steps
-        Steps per call.
-
-    Returns
-    -------
-    kernel
+    step_size, n_steps
+        alpha of Zhang et al. (2022), and steps per call.
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
 
@@ -163,20 +139,13 @@ def simulate(
 
     Parameters
     ----------
-    flow
-        What to simulate.
-    n
-        Number of chains.
-    n_steps
-        Steps, each one evaluation of the network; two for chain weights.
-    generator
-        Source of all randomness.
+    n, n_steps
+        Chains; steps, each one evaluation of the network, two for chain weights.
     method
-        "euler": at most one site jumps per step (the paper's Equation 2);
-        "tau_leaping": every site may jump, independently of the others.
+        "euler": at most one site jumps per step (Equation 2); "tau_leaping": every site
+        may.
     quadrature
-        "trapezoid", or the "left" sum of xi, which is biased by
-        -(E_1[d log p_1] - E_0[d log p_0]) / (2 n_steps) for a perfect flow.
+        "trapezoid", or the "left" sum of xi, which has an error of first order.
     refine
         Kernel applied after every step at its time.
     chain_weights
@@ -186,14 +155,8 @@ def simulate(
     start
         States at t = 0 instead of samples of p_0.
 
-    Returns
-    -------
-    rollout
-
     Raises
     ------
-    InputError
-        If a number is out of range or a choice unknown.
     DivergenceError
         If xi_t is not finite somewhere; names the step and the largest ratio.
 
@@ -258,13 +221,7 @@ def simulate(
 
 
 class WatchedFlow:
-    """A flow whose terms are watched; no evaluation waits for a GPU.
-
-    Parameters
-    ----------
-    flow
-        Which.
-    """
+    """A flow whose terms are watched; no evaluation waits for a GPU."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -289,11 +246,6 @@ class WatchedFlow:
 
     def check(self, n_steps: int | None = None) -> None:
         """Raise an error that names the first time of a value that is not finite.
-
-        Parameters
-        ----------
-        n_steps
-            Number of equal time steps; with None times count evaluations.
 
         Raises
         ------

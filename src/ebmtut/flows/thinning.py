@@ -28,17 +28,15 @@ class ExactRollout(NamedTuple):
     x
         Last states, ``(n, n_sites)``.
     log_weights
-        Log-weights of the exact simulation, ``(n,)``.
+        Log-weights of the exact simulation.
     path_log_weights
-        Integral of xi_t along the exactly simulated states, ``(n,)``, by the
-        trapezoid over the candidates.
+        Integral of xi_t along the states, by the trapezoid.
     n_candidates
         Evaluations of the network, mean over the states.
     n_jumps
         Jumps, mean over the states.
     n_exceeded
-        Candidates at which the total rate was above the bound; it must be 0
-        for the simulation to be exact.
+        Candidates whose rate was above the bound; must be 0 for exactness.
     """
 
     x: Tensor
@@ -61,35 +59,22 @@ def simulate_exact(
 ) -> ExactRollout:
     """Sample the chain in continuous time, by thinning.
 
-    Candidates come at the constant rate ``bound``; a candidate is a jump with
-    probability R / bound. The weight compares this process with the reversed one,
-    thinned at the same times. A jump contributes a ratio of the path's probabilities,
-    which cancels against the change of the probability itself; a candidate that is no
-    jump contributes (bound - total inward) / (bound - total outward). There is no time
-    step.
+    Candidates come at the constant rate ``bound``; one is a jump with probability R /
+    bound. The weight compares with the reversed process, thinned at the same times: a
+    jump's ratio cancels, another candidate contributes (bound - total inward) / (bound
+    - total outward). There is no time step.
 
     Parameters
     ----------
     flow
         What to simulate; it must not clip its ratios.
-    n
-        Number of chains.
     bound
         Larger than the total rate outward and inward of every state met.
-    generator
-        Source of all randomness.
     path_weights
         Whether to integrate xi_t as well, for one more evaluation per jump.
 
-    Returns
-    -------
-    exact_rollout
-        The simulation is exact if its ``n_exceeded`` is 0.
-
     Raises
     ------
-    InputError
-        If a number is out of range or the flow clips its ratios.
     DivergenceError
         If a rate or an energy is not finite; names the time and the largest ratio.
     """
@@ -108,30 +93,23 @@ def reverse_elbo(
 ) -> Float[Tensor, " n"]:
     """Bound the log-likelihood of states under the flow from below.
 
-    The reversed process, simulated exactly, takes a state back to t = 0. Over
-    its paths the log of p_0 times the ratio of both processes has a mean of at
-    most the log-probability with which the flow ends in the state (Ou, Zhang
-    and Li 2025, Appendix D.1).
+    Over the exactly simulated reversed paths, log p_0 times the ratio of both processes
+    has a mean of at most the log-probability of the state (Ou, Zhang and Li 2025,
+    Appendix D.1).
 
     Parameters
     ----------
     flow
         What to evaluate; it must not clip its ratios.
-    x
-        States, such as data.
-    bound, generator
-        As in `simulate_exact`.
 
     Returns
     -------
     bound
-        One random value of the bound per state, in nats; the mean of its
-        exponential is the probability itself.
+        A random value per state, in nats; the mean of its exponential is the
+        probability.
 
     Raises
     ------
-    InputError
-        As in `simulate_exact`, or if a total rate is above the bound.
     DivergenceError
         As in `simulate_exact`.
     """

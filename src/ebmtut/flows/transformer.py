@@ -1,9 +1,8 @@
 """leTF: the locally equivariant transformer, over a hollow one.
 
-Two streams read the sites from left to right and from right to left. Inputs
-are shifted by one, a start token first, so that causal attention may look at
-its own place without seeing the site's state; a last attention reads both
-streams, masked in the same way by minus infinity before the softmax.
+Two streams read the sites from left to right and from right to left, with inputs that
+are shifted by one, so that causal attention does not see the site's own state; a last
+attention reads both streams, masked likewise.
 """
 
 import math
@@ -24,8 +23,6 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tens
     """Attention to the keys that are ``seen``; None: to a query's own and earlier.
 
     Numbers for ``seen`` are added to the scores, -inf where a key is not to be seen.
-    On CPUs the backward of the fused one takes thrice as long in bfloat16 as the
-    plain one.
     """
     if q.device.type == "cpu" and q.dtype == torch.bfloat16:
         if seen is None:
@@ -42,13 +39,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tens
 
 
 class CausalBlock(nn.Module):
-    """Causal self-attention and a feed-forward layer, each after a norm.
-
-    Parameters
-    ----------
-    width, n_heads, generator
-        As in `HollowTransformer`.
-    """
+    """Causal self-attention and a feed-forward layer, each after a norm."""
 
     def __init__(self, width: int, n_heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -65,16 +56,7 @@ class CausalBlock(nn.Module):
         h: Float[Tensor, "... n_sites width"],
         bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "... n_sites width"]:
-        """Mix sites.
-
-        Parameters
-        ----------
-        h
-            Features.
-        bias
-            Added to the scores, -inf where a site must not look; None is the causal
-            mask from left to right.
-        """
+        """Mix sites; ``bias`` is added to the scores, None is the causal mask."""
         parts = self.queries_keys_values(self.norm_attention(h))
         q, k, v = split_heads(parts, 3, self.n_heads)
         mixed = _attend(q, k, v, bias)
@@ -86,20 +68,7 @@ class CausalBlock(nn.Module):
 def split_heads(
     parts: Float[Tensor, "... n_sites n_features"], n_parts: int, n_heads: int
 ) -> Float[Tensor, "..."]:
-    """Take queries, keys and values apart, and each into heads.
-
-    Parameters
-    ----------
-    parts
-        Their features side by side.
-    n_parts, n_heads
-        How many there are.
-
-    Returns
-    -------
-    heads
-        (n_parts, ..., n_heads, n_sites, features of a head).
-    """
+    """Split into (n_parts, ..., n_heads, n_sites, features of a head)."""
     apart = parts.unflatten(-1, (n_parts, n_heads, -1))
     return apart.movedim(-3, 0).transpose(-3, -2)
 
@@ -107,22 +76,14 @@ def split_heads(
 class HollowTransformer(HollowNetwork):
     """leTF of Ou, Zhang and Li (2025, Appendix B.3).
 
-    Both streams share their weights and run as one batch; a direction's own
-    embedding tells them apart.
+    Both streams share their weights and run as one batch, with embeddings of their own.
 
     Parameters
     ----------
     n_sites, n_states, width, generator
         As in `HollowNetwork`.
-    n_layers
-        Causal layers, before the readout.
-    n_heads
-        Heads of every attention; divides the width.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+    n_layers, n_heads
+        Causal layers, and heads of every attention.
     """
 
     @checked

@@ -43,20 +43,12 @@ class LogPartition(NamedTuple):
 def log_partition(
     log_weights: Float[Tensor, " n"], log_partition_start: Number = 0.0
 ) -> LogPartition:
-    """Estimate log Z_1 from weights whose mean is Z_1 / Z_0.
-
-    Parameters
-    ----------
-    log_weights
-        Unnormalised.
-    log_partition_start
-        log Z_0.
+    """Estimate log Z_1 from weights whose mean is Z_1 / Z_0, given log Z_0.
 
     Returns
     -------
     log_partition
-        The paper's bound, the weighted mean of the unnormalised log-probability,
-        is lower by the whole entropy of the target: see `weighted_mean`.
+        The paper's bound, a weighted mean, is lower by the entropy of the target.
 
     Examples
     --------
@@ -76,20 +68,7 @@ def log_partition(
 def weighted_mean(
     log_weights: Float[Tensor, " n"], values: Float[Tensor, "n ..."]
 ) -> Tensor:
-    """Self-normalised mean of values under the target.
-
-    Parameters
-    ----------
-    log_weights
-        Unnormalised.
-    values
-        One a sample.
-
-    Returns
-    -------
-    mean
-        Float64, shape of one value.
-    """
+    """Self-normalised mean of values under the target."""
     w = relative_weights(log_weights)
     check_shape("values", values, (len(w), *values.shape[1:]))
     return torch.tensordot(w / w.sum(), values.double(), dims=1)
@@ -100,17 +79,9 @@ def independence_metropolis(
 ) -> Tensor:
     """Run Metropolis-Hastings whose proposals are the samples in their order.
 
-    A proposal is accepted with probability min(1, w' / w) (Hastings 1970). If the
-    weights have the mean Z_1 / Z_0 over paths, as those of the discrete chain or of
-    the exact simulation do, the target is the stationary distribution of the last
-    states. The paper leaves this correction to future work.
-
-    Parameters
-    ----------
-    log_weights
-        Of independent samples; the first starts the chain.
-    generator
-        Source of all randomness.
+    A proposal is accepted with probability min(1, w' / w) (Hastings 1970), which leaves
+    the target invariant if the weights have the mean Z_1 / Z_0 over paths. The paper
+    leaves this correction to future work.
 
     Returns
     -------

@@ -4,17 +4,14 @@ import numpy as np
 
 from ebmtut._compiled import compiled
 
-__all__ = ["deconvolution_sweep"]
-
 
 @compiled
 def deconvolution_sweep(s, w, counts, score, s_logit, w_logit, s_uniform, w_uniform):  # type: ignore[no-untyped-def]
-    """Draw every bit of s, then every bit of w, given all others, in place.
+    """Resample every bit of s, then every bit of w, given all others, in place.
 
-    s (n_images, n_features, rows, columns) and w (n_features, feature_rows,
-    feature_columns) are uint8; counts (n_images, height, width) says how many
-    pairs make each pixel black and is kept current; score, of its shape, is a
-    pixel's log-odds of black.
+    s (n_images, n_features, rows, columns), w (n_features, feature_rows,
+    feature_columns) uint8; counts (n_images, height, width), the pairs that make a
+    pixel black, is kept current; score is log-odds of black.
     """
     n_images, n_features, rows, columns = s.shape
     _, w_rows, w_columns = w.shape

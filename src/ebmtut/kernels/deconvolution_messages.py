@@ -1,17 +1,13 @@
 """Compiled max-product sweeps of binary deconvolution.
 
-Images are the innermost axis of every array, so that each line below is one
-vector instruction over images. The OR of a pixel needs only the sum of the
-positive messages and the two largest of its inputs: a first pass over all
-ANDs gathers these, a second sends the messages back. What the first pass
-computed is cheaper to compute again than to keep.
+Images are the innermost axis of every array, so that each line is one vector
+instruction. The OR of a pixel needs only the sum of the positive messages and the two
+largest of its inputs: a first pass gathers these, a second sends the messages back.
 """
 
 import numpy as np
 
 from ebmtut._compiled import compiled
-
-__all__ = ["deconvolution_sweeps"]
 
 
 @compiled
@@ -20,11 +16,10 @@ def deconvolution_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Send all messages ``len(changes)`` times, in the dtype of ``pixels``.
 
-    pixels (height, width, n_images) are the log-odds of the pixels, s_unaries
-    (n_features, rows, columns, n_images), w_unaries (n_features, feature_rows,
-    feature_columns). Updated in place: to_s and to_w, (n_features, rows, columns,
-    feature_rows, feature_columns, n_images), the messages; s_beliefs and w_beliefs,
-    like the unaries. changes takes the largest change of a belief of W in each
+    pixels (height, width, n_images), s_unaries (n_features, rows, columns, n_images),
+    w_unaries (n_features, feature_rows, feature_columns). Updated in place: the
+    messages to_s and to_w, (n_features, rows, columns, feature_rows, feature_columns,
+    n_images), and beliefs. changes takes the largest change of a belief of W in each
     sweep.
     """
     n_images = pixels.shape[2]

@@ -13,8 +13,6 @@ from ebmtut._compiled import compiled, sweep_in_threads
 from ebmtut.energies import Ising
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["REFRESH", "dense_gibbs", "dense_sweeps", "logit_parts"]
-
 REFRESH = 32  # sweeps between two sums of the fields from scratch
 
 
@@ -22,10 +20,9 @@ REFRESH = 32  # sweeps between two sums of the fields from scratch
 def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over all sites in turn, keeping every local field current.
 
-    spins (n_chains, n_sites) int8, -1 or 1, and streams (n_chains, 4), the states
-    of the random numbers, are updated in place. P(s_i = 1 | rest) =
-    sigmoid(bias_i + coupling_i . s) with a symmetric coupling of zero
-    diagonal. Fields have its dtype.
+    spins (n_chains, n_sites) int8 and streams (n_chains, 4) are updated in place. P(s_i
+    = 1 | rest) = sigmoid(bias_i + coupling_i . s) with a symmetric coupling of zero
+    diagonal.
     """
     n_chains, n_sites = spins.shape
     field = np.empty_like(bias)

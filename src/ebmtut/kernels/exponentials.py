@@ -1,9 +1,7 @@
-"""Compiled exponential noise.
+"""Compiled exponential noise: ``-log(u)`` of uniform numbers of 24 bits.
 
-The reference is ``-log(u)`` of uniform numbers of 24 bits, as float32 draws
-have. The logarithm is a polynomial, and where there are no random bits to start
-from they come from 128 streams of xoshiro128+ (Blackman and Vigna, 2018) side by
-side: plain loops that the compiler turns into vector instructions.
+The logarithm is a polynomial, and random bits come, where there are none, from 128
+streams of xoshiro128+ (Blackman and Vigna, 2018) side by side, as vector instructions.
 """
 
 from functools import partial
@@ -11,8 +9,6 @@ from functools import partial
 import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
-
-__all__ = ["STREAMS", "exponential_minus", "exponentials"]
 
 _LANES = 128
 #: Shape of the random streams' state.

@@ -11,8 +11,6 @@ from ebmtut.energies import Ising, LatticeIsing, PairwiseGraph
 from ebmtut.kernels import dense_gibbs, graph_gibbs, lattice_gibbs
 from ebmtut.random import spawn_seed
 
-__all__ = ["gibbs_by_kernel"]
-
 
 def gibbs_by_kernel(
     model: Ising | LatticeIsing | PairwiseGraph,
@@ -22,9 +20,8 @@ def gibbs_by_kernel(
 ) -> Float[Tensor, "batch n_sites"] | None:
     """Sweep chains, which the generator seeds; the same distribution as the reference.
 
-    The plain references are `ebmtut.samplers.ising_gibbs_reference` and, for a graph,
-    `ebmtut.samplers.color_gibbs`. Returns None where no kernel runs on the device of
-    ``x``, and draws nothing then.
+    The plain references are `ebmtut.samplers.ising_gibbs_reference` and `color_gibbs`.
+    Returns None, and samples nothing, where no kernel runs on the device of ``x``.
     """
     task = (x, n_sweeps)
     if runs_triton(x) and not isinstance(model, Ising):

@@ -1,18 +1,9 @@
 """Gibbs-OT compiled: a batch of chains with one cost, over what carries mass.
 
-The reference is :class:`ebmtut.transport.gibbs_ot.PlainChain`, which is what a
-reader is shown. Here both half steps of an iteration share one walk through
-the cost: as soon as L_j is known, so is h_j, and row j of the transposed cost
-is still in the level-1 cache when U needs it. Four rows at a time spare
-loads and stores of g and U.
-
-A single large problem is seldom walked through whole: `ebmtut.kernels.tiles` tells
-which parts of its cost can hold an extreme, and where the cost is of Monge, as on a
-line, `ebmtut.kernels.monge` finds the extremes between their neighbours'.
-
-``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
-instruction, which rounds as a difference does and leaves the units that subtract
-to the maxima, which need them, too.
+The reference is :class:`ebmtut.transport.gibbs_ot.PlainChain`. Both half steps share
+one walk through the cost, in which L_j gives h_j and so row j's part in U; a single
+large problem evaluates only what `tiles` or `monge` leave. ``one`` is 1, unknown to the
+compiler: x - one * m becomes a fused instruction, which rounds as a difference does.
 """
 
 from __future__ import annotations
@@ -37,8 +28,6 @@ from ebmtut.kernels.tiles import (
     tile_minima,
     walks,
 )
-
-__all__ = ["CompiledChain"]
 
 compiled = partial(_compiled, fastmath={"contract"})
 
@@ -105,13 +94,11 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
 ):
     """Advance the problems begin, ..., end - 1 of a batch in place.
 
-    g (B, m1) is where each starts; before (B, m1)
-    receives the g that the last L was made of. U is (B, m1). Problem b's
-    columns of positive mass are columns[offsets[b] : offsets[b + 1]], and h,
-    L and inverse_q are flat along them. cost_t (m2, m1) is M transposed.
-    temperatures (n, 2); theta (n, len(columns) + B m1) holds the
-    exponentials, those of h first; one is 1, of g's dtype. Where p is zero,
-    inverse_p is infinite and g -inf.
+    U (B, m1); before (B, m1) receives the g that the last L was made of. Problem b's
+    columns of positive mass are columns[offsets[b] : offsets[b + 1]]; h, L and
+    inverse_q are flat along them. cost_t (m2, m1); temperatures (n, 2); theta (n,
+    len(columns) + B m1), those of h first. Where p is zero, inverse_p is infinite and g
+    -inf.
     """
     n_rows = g.shape[1]
     for b in range(begin, end):

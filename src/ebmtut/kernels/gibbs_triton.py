@@ -1,38 +1,11 @@
 """Gibbs sweeps on the GPU, in Triton: packed lattices, and sparse graphs.
 
-The references are `plain_word_sweeps` and `plain_class_sweeps`, which draw the same
-random numbers: Philox, counted by what is redrawn and when.
-
-Instructions are counted in the machine code for an H100 (sm_90), not measured. There a
-multiprocessor issues one to 128 threads a clock, of which 64 may do logic and 64 a
-product; one of 64 bits is taken for two. At 1.7 GHz and 132 multiprocessors:
-
-- A lattice's 32 spins take 243 instructions: 168 for the
-  neighbours, their count and 8 digits of each spin, 56 for what is left open, which
-  four words settle together in 1.7 calls of Philox, and 19 to begin and to end. Logic
-  is 88 of them, and products, which also find the digits, 133 with those of 64 bits
-  twice. So they take 2.1 clocks of a multiprocessor, and the bound is 3400 spins a
-  nanosecond. Memory allows as much: 36 bytes for 32 spins where the tables of
-  neighbours come from far away, as those of a single lattice of 8192 x 8192 may, are
-  3000 at 3.35 TB/s. 64 registers a thread (by Triton 3.6, 77) leave room for 32 (26)
-  warps.
-- A state of a graph takes 102 instructions at degree 4: a quarter of a
-  call of Philox, an exponential, and 36 for a neighbour of four chains: 280 a
-  nanosecond.
-
-Every class is a launch of its own, of about 10 microseconds, where a lattice is large.
-A small one is swept by one program for 32 chains, and a small graph by one for each
-four, which does all classes of all sweeps: it waits for its own threads alone (a
-barrier, after which they see what others have stored), and its states stay in its
-level-1 cache. Then a class takes as long as its 400 to 500 instructions wait for one
-another, about a microsecond, and as many multiprocessors work as there are programs.
-
-A lattice is integer words throughout, and drawn bit for bit as by the reference. A
-graph's states are bytes, its fields float32, where bf16 would be too coarse: a GPU's
-exponential is right to some 1e-7, so that about one draw in ten million may differ.
-
-Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
-claimed.
+The references are `plain_word_sweeps` and `plain_class_sweeps`, with the same random
+numbers: Philox, counted by what is resampled and when. Each class is a launch of its
+own where a lattice is large; small problems are swept in one launch, whose programs
+wait for their own threads. A graph's fields are float32 and a GPU's exponential is
+right to 1e-7, so that about one sample in ten million may differ.
+Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
 # Kernels lengthen tuples in loops that are unrolled.
@@ -60,8 +33,6 @@ from ebmtut.kernels.lattice_words import (
     unpack,
 )
 from ebmtut.kernels.philox import ROUNDS
-
-__all__ = ["class_sweeps", "graph_gibbs", "lattice_gibbs", "word_sweeps"]
 
 # Warps of a program that sweeps a whole lattice or graph by itself.
 _WARPS = 8
@@ -223,12 +194,11 @@ def word_sweep(  # type: ignore[no-untyped-def]
     POOLED: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Redraw a part of the words of one group of lattices, class after class.
+    """Resample a part of the words of one group of lattices, class after class.
 
-    color is the class of the first step.
-    words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits
-    (4 CALLS, 5). More than one class in a launch needs one program a group: it waits
-    for its own threads after each.
+    words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits (4
+    CALLS, 5). More than one class in a launch needs one program a group: it waits for
+    its own threads after each.
     """
     group = tl.program_id(0)
     words += group.to(tl.int64) * n_words
@@ -401,13 +371,11 @@ def class_sweep(  # type: ignore[no-untyped-def]
     SITES: tl.constexpr,
     CHAINS: tl.constexpr,
 ):
-    """Redraw a part of the sites in some chains, colour after colour.
+    """Resample a part of the sites in some chains, colour after colour.
 
-    color is that of the first step.
     states (n_sites, n_chains). Entries start[i] to start[i + 1] of neighbor and weight
-    belong to site i; of some sites of one colour the last has most. starts
-    (n_classes + 1). More than one colour in a launch needs one program for all sites:
-    it waits for its own threads after each.
+    belong to site i; of some sites of one colour the last has most. starts (n_classes +
+    1). More than one colour in a launch needs one program for all sites.
     """
     chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
     four = tl.program_id(0) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)

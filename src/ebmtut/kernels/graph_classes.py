@@ -1,10 +1,8 @@
 """Gibbs sweeps of sparse graphs by counted random numbers, in plain torch.
 
 What the GPU's kernel does. Sites are sorted by colour, those of one colour by their
-number of neighbours, so that the last of a block has the longest list. Chains lie
-innermost, and all sites of a colour are redrawn at once. Fields are single precision,
-uniform numbers have 23 bits: a probability below 6e-8 counts as zero. Four chains share
-a call of Philox, which returns four words.
+number of neighbours. Four chains share a call of Philox. Fields are single precision,
+uniform numbers have 23 bits: a probability below 6e-8 counts as zero.
 """
 
 from __future__ import annotations
@@ -19,30 +17,18 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ebmtut.energies import PairwiseGraph
 from ebmtut.kernels.philox import philox
 
-__all__ = ["ClassPlan", "classes_of", "plain_class_sweeps"]
-
 
 class ClassPlan(NamedTuple):
     """A graph with its sites sorted by colour.
 
     Attributes
     ----------
-    order
-        Sites in the order of the places.
-    start
-        Where the list of each place begins, and the end.
-    neighbor
-        The places of neighbours, one list after another.
-    first
-        Where each colour begins, and the end.
-    starts
-        The same, on the device.
-    edge
-        The edge to each neighbour.
-    weight
-        Those of these edges.
-    bias
-        Of each place.
+    order, start, neighbor
+        Sites in the order of places; where a list begins; places of neighbours.
+    first, starts
+        Where each colour begins, and the end; the same, on the device.
+    edge, weight, bias
+        The edge to each neighbour, weights, and the bias of each place.
     """
 
     order: Int[Tensor, " n_sites"]

@@ -1,10 +1,8 @@
-"""Compiled Gibbs sweeps of Boltzmann machines on sparse graphs.
+"""Compiled Gibbs sweeps of Boltzmann machines on sparse graphs, in single precision.
 
-There are two kernels, which sample the same distribution. ``chain_sweeps`` redraws one
-site of 64 chains at once, so that a site's neighbours are read side by side;
-``site_sweeps`` serves few chains, and redraws 64 sites of one colour at once. Fields
-and uniform numbers have single precision: a probability has an error of about 1e-7, and
-one below 3e-8 counts as zero.
+``chain_sweeps`` resamples one site of 64 chains at once, so that a site's neighbours
+are read side by side; ``site_sweeps`` serves few chains, and resamples 64 sites of one
+colour at once. A probability below 3e-8 counts as zero.
 """
 
 import numpy as np
@@ -16,8 +14,6 @@ from torch import Tensor
 from ebmtut._compiled import compiled, inlined, sweep_in_threads
 from ebmtut.energies import PairwiseGraph
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
-
-__all__ = ["LANES", "STREAMS", "chain_sweeps", "graph_gibbs", "site_sweeps"]
 
 LANES = 64  # sites or chains that are redrawn side by side
 STREAMS = 32  # of random numbers; each draw gives two uniform numbers of 24 bits
@@ -98,10 +94,9 @@ def _settle(field, draws, states, at):  # type: ignore[no-untyped-def]
 def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep 64 chains a group over all sites, in the order given.
 
-    x (n_groups, n_sites, LANES), 0 or 1 in bytes, a quarter of what floats would take
-    of the cache, and streams (n_groups, STREAMS, 4), the states of the random numbers,
-    are updated in place. The neighbours of site i, and the weights of the edges to
-    them, are entries start[i] to start[i + 1]; indices are uint32.
+    x (n_groups, n_sites, LANES) in bytes and streams (n_groups, STREAMS, 4) are updated
+    in place. Neighbours of site i and their weights are entries start[i] to start[i +
+    1]; indices are uint32.
     """
     zero = np.float32(0)
     n_lanes, one, two = np.uint64(x.shape[2]), np.uint64(1), np.uint64(2)
@@ -138,10 +133,10 @@ def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  #
 def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over blocks of 64 sites, none of which is another's neighbour.
 
-    x (n_chains, n_blocks * LANES), 0 or 1, block by block, and streams (n_chains,
-    STREAMS, 4), the states of the random numbers, are updated in place. Rows
-    start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block
-    b: each holds one more neighbour of its sites, of weight 0 where there is none.
+    x (n_chains, n_blocks * LANES) and streams (n_chains, STREAMS, 4) are updated in
+    place. Rows start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong
+    to block b, each with one more neighbour of its sites, of weight 0 where there is
+    none.
     """
     n_lanes = np.uint64(weight.shape[1])
     work = np.empty(5 * STREAMS, dtype=np.uint64)

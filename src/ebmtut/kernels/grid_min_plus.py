@@ -14,8 +14,6 @@ from torch import Tensor
 from ebmtut._compiled import compiled
 from ebmtut._gpu import runs_triton
 
-__all__ = ["axis_min_plus", "grid_least_sums"]
-
 # Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and
 # 200 or 400 images waste few.
 _LANES = 112
@@ -31,9 +29,8 @@ def smaller(a, b):  # type: ignore[no-untyped-def]
 def axis_min_plus(values, cost, out):  # type: ignore[no-untyped-def]
     """out[a, i, b] = min over k of values[a, k, b] + cost[i, k].
 
-    values (n_outer, n, n_inner) and out of the same shape are contiguous;
-    cost is padded with infinities to an even number of rows and a multiple
-    of four columns.
+    values (n_outer, n, n_inner) is contiguous; cost is padded with infinities to an
+    even number of rows and a multiple of four columns.
     """
     n_outer, n, n_inner = values.shape
     n_rows, n_columns = cost.shape

@@ -1,13 +1,9 @@
 """Compiled Gibbs-with-gradients on Boltzmann machines: plain arrays, in place.
 
-With the square root as balancing function, site i is proposed with the weight
-exp(d_i / 2), d_i = log p(x flipped at i) - log p(x), and accepted with the ratio
-of the sums of all weights before and after: a step costs one pass over a row of
-the weights and n exponentials.
-
-In single precision a rounding, of which each kind of processor has its own, decides
-now and then which site is proposed: a chain then goes another way, and what is learned
-by few chains, too. In double precision that is a thousand million times as rare.
+Site i is proposed with the weight exp(d_i / 2), d_i = log p(x flipped at i) - log p(x),
+and accepted with the ratio of the sums of all weights before and after: a step costs
+one pass over a row of the weights and n exponentials. In single precision a rounding,
+which depends on the processor, decides now and then which site is proposed.
 """
 
 from functools import partial
@@ -22,8 +18,6 @@ from ebmtut._compiled import sweep_in_threads
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import spawn_seed
-
-__all__ = ["REFRESH", "gwg_by_kernel", "gwg_steps"]
 
 _BLOCK = 32  # sites whose weights are summed together, to find a site faster
 REFRESH = 4096  # steps between two sums of the fields from scratch
@@ -41,8 +35,8 @@ compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     """Fill the weights exp((1 - 2x) field / 2) and their sums by block.
 
-    ``bits`` is ``weight`` seen as int32 or int64: the exponential is a polynomial, and
-    a power of two that is added to the exponent's bits. Vectors, not calls.
+    ``bits`` is ``weight`` as integers: the exponential is a polynomial times a power of
+    two.
     """
     if weight.itemsize == 8:
         for i in range(weight.size):
@@ -90,10 +84,9 @@ def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
 def gwg_steps(x, coupling, bias, streams, n_steps, bits):  # type: ignore[no-untyped-def]
     """Make ``n_steps`` single-site moves of every chain; return how many were taken.
 
-    ``x`` (n_chains, n) of 0 and 1 and ``streams`` (n_chains, 4), the states of the
-    random numbers, are updated in place; P is proportional to exp(x'Wx/2 + b'x) with
-    W = ``coupling``, symmetric, of zero diagonal. ``bits`` (2, n) is room for the
-    weights, int32 or int64 as all other numbers are float32 or float64.
+    ``x`` (n_chains, n) and ``streams`` (n_chains, 4) are updated in place; P is
+    proportional to exp(x'Wx/2 + b'x) with W = ``coupling``, symmetric, of zero
+    diagonal. ``bits`` (2, n) is room for the weights.
     """
     n_chains, n = x.shape
     n_blocks = -(-n // _BLOCK)

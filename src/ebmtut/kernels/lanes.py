@@ -13,8 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, overload, register_model
 
-__all__ = ["LANES", "any_set", "load", "spread", "store"]
-
 LANES = 8  # 512 bits
 
 _built_in: Any = intrinsic  # whose functions are called without `typing`

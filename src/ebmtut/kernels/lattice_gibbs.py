@@ -1,16 +1,9 @@
-"""Compiled Gibbs sweeps of Ising models on a square lattice.
+"""Compiled Gibbs sweeps of Ising models on a square lattice: multispin code.
 
-Multispin code: the 512 spins of a block, eight words side by side (`_lanes`), are
-redrawn together. A spin becomes 1 where a uniform number, drawn bit by bit from the
-most significant down, falls below its probability; the comparison is settled at the
-first bit that differs. After seven bits four of the 512 are open, and settling them
-takes three or four more. So what is open in sixteen blocks is pooled, as if it were one
-block: each spin keeps its place in the words, and one whose place another has taken
-waits for the next pool. A bit drawn for a pool serves one spin, so that spins are
-independent.
-
-There are eight streams of random numbers for 64 chains or a chain of rows: results do
-not depend on how the work is split among threads.
+The 512 spins of a block are resampled together. A spin becomes 1 where a uniform
+number, made bit by bit, falls below its probability; what is still open after a few
+bits is pooled over sixteen blocks, each spin in its own place. Eight streams of random
+numbers for 64 chains or a chain of rows: results do not depend on the threads.
 """
 
 import numpy as np
@@ -24,8 +17,6 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.kernels import multispin
 from ebmtut.kernels.lanes import LANES, any_set, load, spread, store
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
-
-__all__ = ["FIRST", "GROUP", "lane_streams", "lattice_gibbs", "lattice_sweeps"]
 
 GROUP = 16  # blocks whose open spins are pooled
 FIRST = 7  # digits drawn for a block; the others are drawn for pools
@@ -78,10 +69,9 @@ def _counts(lattice, neighbor, block):  # type: ignore[no-untyped-def]
 
 @inlined
 def _compare(stream, counts, digits, level, value, unsettled):  # type: ignore[no-untyped-def]
-    """Draw a bit for each spin and compare it with its probability's digit.
+    """Compare a random bit for each spin with its probability's digit.
 
-    The value is the last digit of an open spin: the digit that a bit differs from
-    says which of the two is less.
+    The value is the last digit of an open spin, which says which of the two is less.
     """
     draw, s0, s1, s2, s3 = xoshiro_next(stream[0], stream[1], stream[2], stream[3])
     digit = digits[level, 0] ^ (counts[0] & digits[level, 1])
@@ -186,11 +176,9 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep lattices of packed spins, each site with four neighbours.
 
-    words (n_lattices, n_words) and streams (n_lattices, 4, LANES), the states of
-    the random numbers, are updated in place. target to first_source are a Plan's
-    arrays. thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1). row_side is
-    the side where words are rows, whose neighbours within a row are found by shifting,
-    else 0.
+    words (n_lattices, n_words) and streams (n_lattices, 4, LANES) are updated in place.
+    target to first_source are a Plan's arrays. thresholds is threshold_bits of P(1 | 0,
+    ..., 4 neighbours 1). row_side is the side where words are rows, else 0.
     """
     digits = thresholds.copy()
     digits[:, 1:] ^= thresholds[:, :-1]

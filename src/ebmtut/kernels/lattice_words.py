@@ -1,21 +1,15 @@
 """Multispin Gibbs sweeps of square lattices by counted random numbers, in plain torch.
 
-The GPU's kernel does the same, bit for bit. A word holds 32 spins that are redrawn at
-once: of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces of
-equal length. In the second case bit b of word (r, k) is the site of row r and column
-b width + k, and the neighbour beyond the end of a piece is in the word at the other
-end, rotated by one bit. Words are sorted by colour, so that words which are redrawn
-together are adjacent.
+The GPU's kernel does the same, bit for bit. A word holds 32 spins that are resampled at
+once: of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces. In
+the second case bit b of word (r, k) is the site of row r and column b width + k. Words
+are sorted by colour.
 
-A spin is redrawn as follows. Uniform random bits are compared with the binary digits
-of its probability, from the most significant on; the spin becomes the digit at the
-first place where the random bit is 1. This is digit k with probability 2^-k, so that
-the spin is 1 with exactly the probability that 48 digits represent. Each spin has 8
-random bits of its own, which leave one spin in 256 undecided. Those are decided in
-rounds: among a few words that are 32 places apart, the first that has an undecided
-lane takes that lane of one further word of random bits, until all lanes are decided. No
-two spins use the same random bit, and which spin is given a bit depends on other bits
-only, so that the distribution is exact.
+Uniform random bits are compared with the binary digits of a spin's probability; the
+spin becomes the digit at the first place where the random bit is 1. After 8 bits of
+each spin's own, rounds decide the rest: among a few words 32 places apart, the first
+with an undecided lane takes that lane of one further random word. No two spins use the
+same random bit, so that the distribution is exact, of 48 digits.
 """
 
 from __future__ import annotations
@@ -31,17 +25,6 @@ from torch import Tensor
 from ebmtut.energies import lattice_coloring
 from ebmtut.kernels.multispin import PROBABILITY_BITS, threshold_bits
 from ebmtut.kernels.philox import WORD, philox
-
-__all__ = [
-    "CALLS",
-    "OWN_CALLS",
-    "WordPlan",
-    "digits_of",
-    "pack",
-    "plain_word_sweeps",
-    "plan_for",
-    "unpack",
-]
 
 BITS = 32
 DIGITS_A_CALL = 4  # philox returns four words
@@ -60,18 +43,14 @@ class WordPlan(NamedTuple):
 
     Attributes
     ----------
-    by_chains
-        Whether a word holds 32 chains, rather than 32 sites of one.
-    order
-        Sites, or places of a piece, in the order of the words.
+    by_chains, order
+        Whether a word holds 32 chains or 32 sites; sites, or places, in the order of
+        words.
     neighbor
-        The words that hold the neighbours' spins, four rows. A word of the third row
-        that is to be turned by a bit to the left, and one of the fourth to be turned
-        to the right, has 2^31 taken away.
-    first
-        Where each class begins, and the end.
-    starts
-        The same, on the device.
+        The words of the neighbours' spins, four rows. Where a word of the last two rows
+        is to be turned by a bit, 2^31 is taken away.
+    first, starts
+        Where each class begins, and the end; the same, on the device.
     n_pooled
         How many words settle their open spins together; 1 in small lattices.
     """
@@ -85,7 +64,7 @@ class WordPlan(NamedTuple):
 
 
 def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
-    """Plan for the packing that redraws fewer words.
+    """Plan for the packing that resamples fewer words.
 
     Pieces need an even length, lest neighbours share a colour: a side of 64 or more.
     """
@@ -156,9 +135,8 @@ def digits_of(
 ) -> Int[Tensor, "n_levels 5"]:
     """Binary digits of P(1 | 0, ..., 4 neighbours 1), (48, 5), for sums of words.
 
-    A row holds 0 or -1, the first digit as a word, then the differences of the five
-    digits. The digits of 32 spins are, up to multiples of 2^32, the first entry plus
-    each other one times the word of the spins with at least as many neighbours.
+    The first entry of a row plus each other one times the word of the spins with at
+    least as many neighbours gives the digits of 32 spins, up to multiples of 2^32.
     """
     n_up = torch.arange(5, dtype=torch.float64, device="cpu")
     chance = torch.sigmoid(4 * sigma * (2 * n_up - 4) + 2 * bias)

@@ -9,14 +9,12 @@ from torch import Tensor
 from ebmtut._gpu import runs_triton
 from ebmtut.kernels.pairwise_messages import compiled_sweeps
 
-__all__ = ["sweeps_for"]
-
 
 def sweeps_for(unaries: Tensor) -> Callable[..., tuple[Tensor, Tensor | None]] | None:
     """Return the function that sweeps on the device of the unaries, None for none.
 
-    It takes a model, what `ebmtut.message_passing.max_product.plain_sweeps`, the plain
-    reference, takes, and whether messages are kept.
+    It takes a model, what `plain_sweeps`, the plain reference, takes, and whether
+    messages are kept.
     """
     if runs_triton(unaries):
         from ebmtut.kernels.pairwise_triton import triton_sweeps

@@ -1,28 +1,9 @@
 """Min-plus products on the GPU, in Triton: the c-transforms of batches of problems.
 
 The references are `ebmtut.transport.min_plus_reference` and `gibbs_ot_iteration`, which
-are what a reader is shown. One kernel takes the minimum over the middle one of three
-axes and writes what it finds last::
-
-    out[b, m, i] = min over k of values[b, k, m] + cost[k, i],
-
-so that a product along both axes of a grid is the kernel twice, with no transposition
-between, and a dense cost is a batch of one whose m are the problems.
-
-What bounds it is arithmetic: an addition and a minimum for each b, k, m and i, with no
-fused instruction for both. A multiprocessor of an H100 issues 128 of them per clock, so
-that 132 of these at 1.7 GHz find at most 14 T sums per second. One warp finds a tile of
-32 x 64, of which each thread holds 64 sums in registers: for every k it spends 155
-instructions, 128 of them arithmetic and 11 loads (counted in the machine code). Four
-warps share the loads worse: 99 instructions for 16 sums, 17 of them loads. Unrolling k
-by four would save 3 percent of the instructions for a row length that 16 does not
-divide, and none for the others, at 20 more registers per thread.
-
-Sums are of the inputs' dtype, float32 or float64, and equal the reference's to the last
-bit; in bf16 other places would be the least, and no tensor core takes minima.
-
-Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
-claimed.
+sums equal to the last bit. One kernel takes the minimum over the middle axis,
+out[b, m, i] = min over k of values[b, k, m] + cost[k, i]; a grid needs it twice.
+Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
 from __future__ import annotations
@@ -31,8 +12,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-__all__ = ["least_sums_over"]
 
 # The largest tile that a program finds, of m and of i; float64 takes half as many i.
 _M, _I = 32, 64

@@ -1,16 +1,9 @@
 """Minima over a cost of Monge, as on a line: each lies between its neighbours'.
 
-A cost is of Monge if M_rc + M_r'c' < M_rc' + M_r'c for all r < r' and c < c', as a
-strictly convex function of x_r - y_c is for points in order. Then the row that attains
-min_r (M_rc + x_r) never moves up as c grows, whatever x is (Aggarwal, Klawe, Moran,
-Shor and Wilber, 1987). So the rows of columns far apart are found first, halving the
-gaps, and what lies between two such columns needs only the rows from the one's to the
-other's: a few, where a look at all takes each.
-
-Sums are rounded. Where all differences of the two sides exceed four times what one sum
-can be off by, rounded sums are in the order of exact ones, and the minima are those of
-a look at all, to the last bit. Of x only what lies within twice the largest cost of the
-least counts in that: no other row attains a minimum.
+If M_rc + M_r'c' < M_rc' + M_r'c for all r < r' and c < c', the row that attains
+min_r (M_rc + x_r) never moves up as c grows (Aggarwal, Klawe, Moran, Shor and Wilber,
+1987), so rows are found by halving. Where all differences of the two sides exceed four
+times a sum's rounding, the minima are those of all rows, to the last bit.
 """
 
 from __future__ import annotations
@@ -26,8 +19,6 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut.kernels.tiles import HEIGHT, WIDTH, lower, smaller
 
-__all__ = ["Monge", "monge_minima", "monge_of"]
-
 _SMALLEST = 2**12  # pairs: below it a look at all takes no longer
 _SPARE = 16.0  # roundings of the largest cost that the margin must exceed
 _ONE, _TWO = np.uint64(1), np.uint64(2)
@@ -41,10 +32,8 @@ class Monge(NamedTuple):
 
     Attributes
     ----------
-    cost, cost_t
-        (m1, n) and (n, m1).
-    size
-        The largest absolute cost.
+    cost, cost_t, size
+        (m1, n) and (n, m1), and the largest absolute cost.
     margin
         By how much M_rc' + M_r'c exceeds M_rc + M_r'c' at least.
     """

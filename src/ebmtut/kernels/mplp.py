@@ -4,8 +4,6 @@ import numpy as np
 
 from ebmtut._compiled import compiled
 
-__all__ = ["mplp_sweeps"]
-
 
 @compiled
 def mplp_sweeps(  # type: ignore[no-untyped-def]
@@ -13,8 +11,8 @@ def mplp_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Run every row of beliefs (n_samples, n_sites) until its messages settle.
 
-    first, second, weight (n_pairs,) are the pairs. beliefs hold the biases at first;
-    bound, the sweeps taken, and whether they were enough, (n_samples,), are filled.
+    beliefs hold the biases at first; bound, the sweeps taken, and whether they were
+    enough, (n_samples,), are filled.
     """
     n_samples, n_sites = beliefs.shape
     n_pairs = len(weight)

@@ -15,18 +15,6 @@ from ebmtut._compiled import compiled
 from ebmtut.energies import lattice_coloring
 from ebmtut.kernels.lanes import LANES
 
-__all__ = [
-    "PROBABILITY_BITS",
-    "Plan",
-    "chain_plan",
-    "pack_chains",
-    "pack_rows",
-    "row_plan",
-    "threshold_bits",
-    "unpack_chains",
-    "unpack_rows",
-]
-
 PROBABILITY_BITS = 48
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -86,27 +74,22 @@ def _get_chains(words, bits):  # type: ignore[no-untyped-def]
 class Plan:
     """Where the words of a lattice lie, and which are redrawn together.
 
-    The LANES words of a block lie side by side, and so do those that hold its
-    neighbours to one side: where these are scattered, copies of them do.
+    The LANES words of a block lie side by side, and so do those, or copies of those,
+    that hold its neighbours to one side.
 
     Attributes
     ----------
-    place
-        (n_words,), where the packed words lie.
+    place, target
+        (n_words,), where packed words lie, and (n_blocks,), where a block begins.
     size
         Words of a lattice, with empty ones, shifted rows and copies.
-    target
-        (n_blocks,), where a block begins.
     neighbor
         (n_blocks, 4), where the words with its neighbours' spins begin.
-    mask
-        (n_blocks * LANES,), the bits that are redrawn.
-    first
-        (n_classes + 1,), where each class of blocks begins.
-    source
-        (n_copies,), the words whose copies are the last of the lattice.
-    first_source
-        (n_classes + 1,), where the copies that a class reads begin.
+    mask, first
+        (n_blocks * LANES,), the bits to resample; (n_classes + 1,), where classes
+        begin.
+    source, first_source
+        (n_copies,), copied words; (n_classes + 1,), where a class's copies begin.
     """
 
     place: NDArray[np.int64]
@@ -226,8 +209,7 @@ def _plan(
 def threshold_bits(probabilities: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Binary digits of probabilities, each digit spread over a whole word.
 
-    Returns ``(PROBABILITY_BITS, len(probabilities))``, most significant
-    digit first; probabilities are rounded down to a multiple of 2^-48.
+    Returns ``(PROBABILITY_BITS, len(probabilities))``, most significant first.
     """
     top = 2**PROBABILITY_BITS
     scaled = np.minimum(probabilities * top, top - 1).astype(np.uint64)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 
-__all__ = ["edges_to_sweep"]
-
 # With fewer non-zero pairs than this part, a matrix is swept as a graph.
 _SPARSE = 0.25
 
@@ -15,7 +13,7 @@ def edges_to_sweep(
 ) -> PairTerms | None:
     """Pairs to sweep one by one as a graph's edges; None if better as a matrix.
 
-    ``keep_all``: of a matrix, those of weight zero have messages that are asked for.
+    ``keep_all``: messages of weight zero are asked for, too.
     """
     if isinstance(model, PairwiseGraph):
         return terms

@@ -1,23 +1,13 @@
 """Compiled max-product sweeps of pairwise models, on the CPU, in threads.
 
-The reference is `ebmtut.message_passing.max_product_reference`, which is what a
-reader is shown.
-
-With h = w / 2 and d the damping, messages N are kept as
-
-    S = (N - h) / c,    c = (1 - d) sgn(h),
-
-for then an update needs no sign, no half and no product with 1 - d::
+The reference is `ebmtut.message_passing.max_product_reference`. With h = w / 2 and d
+the damping, messages N are kept as S = (N - h) / c, c = (1 - d) sgn(h), for then::
 
     q = belief - c S_back                 all that the sender hears but this, + h
     S <- d S + min(max(q, -|h|), |h|),
 
-as max(0, q + h) - max(0, q - h) - h = sgn(h) min(max(q, -|h|), |h|). Both ways
-share c and |h|. They lie at the same place, ``out`` from a row's site to a
-column's and ``back``, so that nothing is read across, and the sums of the next
-sweep are collected in the same pass. Matrices go chain by chain: one chain's
-messages stay in the cache for all sweeps. On sparse graphs the chains are
-innermost.
+as max(0, q + h) - max(0, q - h) - h = sgn(h) min(max(q, -|h|), |h|). Matrices go chain
+by chain, whose messages stay in the cache; on sparse graphs chains are innermost.
 """
 
 from __future__ import annotations
@@ -36,8 +26,6 @@ from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
-
-__all__ = ["compiled_sweeps"]
 
 # Sums in any order: the only freedom that vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
@@ -60,8 +48,7 @@ def compiled_sweeps(
 ]:
     """Sweep as fits the kind of the model, its samples spread over threads.
 
-    Takes the messages to start from, or whether they start at w / 2 rather than
-    at 0. Returns the beliefs and, if they are kept, the messages.
+    From messages, or from w / 2 or 0. Returns beliefs and, if kept, messages.
     """
     dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
     keep_all = keep_messages or messages is not None
@@ -88,16 +75,11 @@ class Rows(NamedTuple):
         Half weights, row after row, zero where there is no pair.
     lean
         The sum of each place's half weights.
-    begin
-        The column of a row's first pair; the row starts at the line that holds it.
-    place
-        A row's site among the places; those of the columns come first.
-    n_filled
-        Columns that are sites.
-    n_columns
-        Columns, with what fills up the last line.
-    sites
-        The place of each site of the model.
+    begin, place, sites
+        The column of a row's first pair; its place, after the columns'; each site's
+        place.
+    n_filled, n_columns
+        Columns that are sites, and columns with what fills up the last line.
     """
 
     half: Float[np.ndarray, " n_slots"]
@@ -114,8 +96,8 @@ def rows_of(
 ) -> Rows:
     """Lay out the pairs of a matrix, in the order of its terms.
 
-    A Boltzmann machine's rows and columns are the same sites, and row i has the
-    columns j > i; an RBM's rows are its hidden units, its columns the visible.
+    A Boltzmann machine's row i has the columns j > i; an RBM's rows are its hidden
+    units.
     """
     sites = torch.arange(len(terms.bias), device="cpu")
     if isinstance(model, RBM):
@@ -237,14 +219,11 @@ def row_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep all pairs of rows and columns, one chain after the other.
 
-    ``half``, ``begin``, ``place``, ``n_filled`` and ``n_columns`` are those of `Rows`,
-    ``out`` and ``back`` zeros, as long as ``half``, that messages may be kept in.
-    ``unaries`` (n_chains, n_places), the columns' first, include the sum of a
-    site's half weights; ``belief``, of its shape, is filled. ``before``
-    (n_chains, 2, n_pairs) are the N to start from, ``way`` being the one from rows
-    to columns; if there are none, (0, 2, n_pairs), all start at S = ``start`` |h|.
-    ``after``, likewise, takes the last N. The numbers ``start``, ``keep`` = d and
-    ``new`` = 1 - d have the arrays' dtype.
+    ``unaries`` (n_chains, n_places), the columns' first, include the sum of a site's
+    half weights; ``belief`` is filled. ``out`` and ``back`` are zeros like ``half``.
+    ``before`` (n_chains, 2, n_pairs) are the N to start from; if there are none, all
+    start at S = ``start`` |h|. ``after`` takes the last N. ``keep`` = d and ``new`` = 1
+    - d.
     """
     n_chains, n_places = unaries.shape
     p, sums = np.empty(n_places, half.dtype), np.empty(n_places, half.dtype)
@@ -374,8 +353,8 @@ def sparse_sweeps(  # type: ignore[no-untyped-def]
     """Sweep the edges of a graph, all chains at once.
 
     ``unaries`` are (n_sites, n_chains), ``belief`` and ``p`` room for as many, the S
-    ``out`` (first to second) and ``back`` (n_edges, n_chains), filled with where they
-    start. Returns the beliefs, which lie in the one room or the other.
+    ``out`` and ``back`` (n_edges, n_chains). Returns the beliefs, in one room or the
+    other.
     """
     n_chains = unaries.shape[1]
     # Chain by chain throughout: belief[:] = unaries and the like took a third of all.

@@ -1,38 +1,11 @@
 """Max-product sweeps of pairwise models on the GPU, in Triton.
 
-The reference is `ebmtut.message_passing.max_product_reference`, which is what a
-reader is shown. Messages N are kept as N - h, for half weights h: what a site
-hears is their sum, and what it says its belief less the answer, clipped at |h|.
-
-Matrices, dense or of an RBM, are cut into square tiles; the messages of a tile, both
-ways, lie together in one piece of memory. A program renews one tile of one chain. What
-sites hear is left as one number a tile and site, and added up after the sweep, with
-the unaries, by one sum of torch's: no atomic addition, so the same start gives the
-same bits. On graphs a program renews what some sites say, and reads the messages
-before it, of another array.
-
-What bounds them, for P pairs, C chains and messages of 4 bytes. A sweep of a matrix
-reads and writes both messages of a pair and reads its weight, 20 P C bytes, and takes
-42 instructions a pair (counted in the machine code for an H100, not measured). For
-n = 900 and C = 100 that is 0.8 GB: 0.25 ms at 3.35 TB/s, an H100's data sheet, while
-instructions take 0.06 ms. So chains go in groups whose messages stay in the level-2
-cache, all sweeps of one before the next: here 8 chains, and always some 3800 tiles,
-which fill a GPU. The bound is then that cache's rate: at twice the memory's, 10
-microseconds for a sweep of a group, in which the processor must launch a kernel and a
-sum. A large graph reads a message twice, one of them across, and writes it once: 24 P C
-bytes, and 25 instructions for each message of 12 bytes.
-
-A small graph is swept by one program a chain, all sweeps in one launch: after each it
-waits for its own threads alone (a barrier, after which they see what others have
-stored), and its messages stay in its level-1 cache. A message takes 50 instructions
-and a site 150, of which a multiprocessor issues 128 a clock: 0.5 microseconds a sweep
-of 25 x 25 sites, 4 of 48 x 48, if the threads never wait; a launch takes about 10.
-
-Messages and sums are of float64 where the unaries are, else of float32, and equal the
-reference up to that rounding; in bf16's 8 bits sums of many would lose the small ones.
-
-Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
-claimed.
+The reference is `ebmtut.message_passing.max_product_reference`. Messages N are kept as
+N - h, for half weights h: a site says its belief less the answer, clipped at |h|.
+Matrices are cut into square tiles, swept in groups of chains whose messages stay in the
+level-2 cache; the sums need no atomic addition, so that the same call gives the same
+bits. A small graph is swept by one program a chain, all sweeps in one launch.
+Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
 from __future__ import annotations
@@ -47,8 +20,6 @@ from torch import Tensor
 
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
-
-__all__ = ["SMALL", "triton_sweeps"]
 
 # Sites a side of a tile: 32 x 32 pairs keep a thread's registers busy, none spilt.
 _BLOCK = 32
@@ -128,19 +99,10 @@ class Tiles(NamedTuple):
 
     Attributes
     ----------
-    half
-        Half weights, zero where there is no pair.
-    slots
-        Where in `half` each pair lies.
-    row, column
-        A tile's blocks of places.
-    row_slot, column_slot
-        Where its rows, and where its columns, are told what they hear: no two
-        tiles tell a place by the same slot, and none by slot 0.
-    sites
-        The place of each site of the model.
-    n_places, n_slots
-        How many there are.
+    half, slots
+        Half weights, zero where there is no pair, and where each pair lies.
+    row, column, row_slot, column_slot
+        A tile's blocks of places, and slots where they are told what they hear.
     """
 
     half: Tensor
@@ -287,10 +249,8 @@ def tile_sweep(  # type: ignore[no-untyped-def]
     """Renew the messages of one tile of one chain, and tell their sums.
 
     numbers are the parts of a message that are kept and new. half (n_tiles, BLOCK,
-    BLOCK); out, from rows to columns, and back (n_chains, n_tiles, BLOCK, BLOCK) are
-    updated in place. beliefs (n_chains, n_places); heard (n_chains, n_slots,
-    n_places) takes what the places hear of this tile. Without RENEW it takes what
-    they heard last, and beliefs are not read.
+    BLOCK); out and back (n_chains, n_tiles, BLOCK, BLOCK) are updated in place. heard
+    (n_chains, n_slots, n_places) takes the sums. Without RENEW beliefs are not read.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
     chain = (tl.program_id(0) // n_tiles).to(tl.int64)
@@ -440,12 +400,11 @@ def site_sweep(  # type: ignore[no-untyped-def]
 ):
     """Renew all that some sites say in some chains, sweep after sweep.
 
-    numbers as above. Entries start[i] to start[i + 1], at most width, are what site
-    i says; answer is the entry that comes back. half (n_entries,), unaries and
-    beliefs (n_sites, n_chains), before and after (n_entries, n_chains), which change
-    places from step to step. Where a program is ALONE with one chain, chains come
-    before sites and entries, and it may do more than one step: it waits for its own
-    threads after each. Step n_sweeps notes the beliefs.
+    Entries start[i] to start[i + 1], at most width, are what site i says; answer is the
+    entry that comes back. unaries and beliefs (n_sites, n_chains), before and after
+    (n_entries, n_chains) change places from step to step. Where a program is ALONE with
+    one chain, chains come before sites, and it may do more than one step. Step n_sweeps
+    notes the beliefs.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
     chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)

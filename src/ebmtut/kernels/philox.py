@@ -1,17 +1,14 @@
-"""Random numbers by counting: what the GPU's kernels draw, in plain torch.
+"""Random numbers by counting: what the GPU's kernels use, in plain torch.
 
-Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011, "Parallel random numbers: as easy as
-1, 2, 3") maps four counters and a key to four words. No state is carried along: where
-and when a number is drawn says what it is, so any number of programs draw at once, and
-plain torch draws the same. With seven rounds it passes all of its authors' tests.
+Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011) maps four counters and a key to four
+words. No state is carried along, so that any number of programs run at once; with seven
+rounds it passes all of its authors' tests.
 """
 
 from __future__ import annotations
 
 from jaxtyping import Int
 from torch import Tensor
-
-__all__ = ["ROUNDS", "WORD", "philox"]
 
 ROUNDS = 7
 WORD = 2**32 - 1  # all bits of a word
@@ -22,18 +19,7 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 def philox(
     seed: int, counters: tuple[Tensor | int, ...], n_rounds: int = ROUNDS
 ) -> tuple[Int[Tensor, "*shape"], ...]:
-    """Return four words, 0 to 2^32 - 1, for each set of four counters.
-
-    Parameters
-    ----------
-    seed
-        Two words of key, the lower first.
-    counters
-        Four: numbers, or int64 tensors of one shape, 0 to 2^32 - 1; the first is a
-        tensor.
-    n_rounds
-        Rounds of mixing.
-    """
+    """Return four words of 32 bits for each set of four counters."""
     c0, c1, c2, c3 = counters
     k0, k1 = seed & WORD, seed >> 32 & WORD
     for _ in range(n_rounds):

@@ -1,18 +1,10 @@
 """Which parts of the cost can hold an extreme: exact pruning for Gibbs-OT.
 
-U_i = min_j (M_ij + h_j) and -L_j = min_i (M_ij - g_i) are attained where the
-constraint g_i - h_j <= M_ij is nearly tight, and from one iteration to the next
-those places hardly move. So the cost is cut into tiles of four rows and 32 columns.
-For potentials of an earlier iteration each tile keeps its slack, the least
-M_ij - G_i + H_j. Since then no row's x = -g or h has fallen by more than some a, so
-that no pair of the tile brings its column's minimum below (H or -G) + slack - a: a tile
-for which all its columns know something as low already is passed over. What is
-looked at gives the same numbers as a look at all, to the last bit.
-
-When potentials have moved so far that much is looked at in vain, slacks are worked
-out anew; where even new ones spare little, the whole cost is walked for a while.
-On a line nine tiles in ten and more are passed over; where neighbours in the order
-of the points are no neighbours in space, none may be.
+Each tile of four rows and 32 columns keeps its slack, the least M_ij - G_i + H_j for
+potentials of an earlier iteration. Since then no row's x = -g or h has fallen by more
+than some a, so that no pair brings its column's minimum below (H or -G) + slack - a: a
+tile whose columns all know less already is left out. Results are equal to the last bit.
+Slacks are renewed, or the whole cost is walked, where they spare little.
 """
 
 from __future__ import annotations
@@ -28,19 +20,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
-
-__all__ = [
-    "HEIGHT",
-    "WIDTH",
-    "larger",
-    "lower",
-    "note_looks",
-    "pruning_for",
-    "renew_slacks",
-    "smaller",
-    "tile_minima",
-    "walks",
-]
 
 HEIGHT = 4  # rows of a tile
 WIDTH = 32  # its columns
@@ -61,15 +40,11 @@ class Slacks(NamedTuple):
 
     Attributes
     ----------
-    x
-        (n_rows,), and
-    low
-        (n_columns,), the potential and its minima that the slacks are for.
-    slack
-        (n_tiles, n_blocks): of each 32 columns, block by block of rows, infinite
-        where there are no rows.
-    hints
-        (n_tiles,), the block that is looked at first.
+    x, low
+        (n_rows,) and (n_columns,), the potential and minima that the slacks are for.
+    slack, hints
+        (n_tiles, n_blocks), infinite where there are no rows; the block to look at
+        first.
     """
 
     x: NDArray[np.floating]
@@ -83,19 +58,16 @@ class Pruning(NamedTuple):
 
     Attributes
     ----------
-    cost, cost_t
-        (m1, n) and (n, m1), of the n columns that have mass.
-    columns
-        0, ..., n - 1.
+    cost, cost_t, columns
+        (m1, n) and (n, m1), of the columns 0, ..., n - 1 that have mass.
     size
         The largest finite cost.
     to_columns, to_rows
         The slacks of -L, minima over rows of cost, and of U, over those of cost_t.
     control
-        Four numbers: the iterations over the whole cost that are left before slacks
-        are computed; how many these will be the next time if the slacks spare little;
-        the least fraction of tiles that had to be evaluated with these slacks, -1
-        before the first; the sum of what was evaluated beyond this fraction.
+        The iterations left before slacks are computed; how many the next time if they
+        spare little; the least fraction of tiles evaluated with these slacks, or -1;
+        the sum beyond it.
     """
 
     cost: NDArray[np.floating]
@@ -145,9 +117,8 @@ def _slacks_for(cost: NDArray[np.floating]) -> Slacks:
 def _extremum(comparison: str):  # type: ignore[no-untyped-def]
     """Make the larger or smaller of two numbers, neither of them NaN.
 
-    LLVM turns a loop that keeps the largest into vector instructions only
-    where told that no NaN occurs and that the sign of zero does not matter,
-    which numba's own max cannot say.
+    LLVM vectorises such a loop only where told that no NaN occurs and that the sign of
+    zero does not matter.
     """
 
     @intrinsic
@@ -294,7 +265,7 @@ def walks(control):  # type: ignore[no-untyped-def]
 def note_looks(control, share):  # type: ignore[no-untyped-def]
     """Whether slacks are to be worked out now, after an iteration.
 
-    control is a `Pruning`'s; share: of the tiles, those that were looked at.
+    share: of the tiles, those that were looked at.
     """
     if control[_WHOLE] > 0:
         control[_WHOLE] -= 1

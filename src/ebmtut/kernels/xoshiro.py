@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ebmtut._compiled import inlined
 
-__all__ = ["xoshiro_next", "xoshiro_states"]
-
 
 def xoshiro_states(seed: int, n_streams: int) -> NDArray[np.uint64]:
     """Start ``n_streams`` generators, ``(n_streams, 4)``, by SplitMix64."""

@@ -1,12 +1,9 @@
 """The state of every figure and table, from the facts and the stored results.
 
-A row is `stored` where a result lies in the results folder, `same run` at paper scale
-where the stored full run has the paper's own setting, `live` where a notebook computes
-it at quick scale, `can run` where no notebook is at hand, as outside a checkout, but
-the experiment is; else `not run`. A method that was run only in a short study beside
-the experiments is not comparable, and says so. Verdicts are computed here from the
-evidence in the stored result; a verdict that the result itself contains is not read.
-Nothing here imports torch.
+A row is `stored`, `same run` at paper scale where the stored full run has the paper's
+setting, `live` where a notebook computes it at quick scale, `can run` where only the
+experiment is at hand, else `not run`. Verdicts are computed here from the evidence in
+the stored results. Nothing here imports torch.
 """
 
 from collections import Counter
@@ -132,14 +129,10 @@ class ScaleState:
     Attributes
     ----------
     state
-        Where its numbers are: "stored", "same run" as at full scale, "live",
-        "can run", "not run", or "damaged" where what is stored cannot be read.
-    verdicts
-        Of the stored result; empty if none is stored.
-    protocol
-        How the stored result was measured, in the experiment's words.
-    provenance
-        Where the stored result comes from.
+        "stored", "same run" as at full scale, "live", "can run", "not run", or
+        "damaged".
+    verdicts, protocol, provenance
+        Of the stored result, empty or None if none is stored.
     fault
         What is wrong with a damaged one.
     """
@@ -181,8 +174,8 @@ class Row:
     def verdicts(self) -> list[Verdict]:
         """Return every number and claim once, from the largest stored run that has it.
 
-        A larger run may have fewer methods: what only a smaller one has still stands,
-        and what only a study has.
+        A larger run may have fewer methods: what only a smaller one or a study has
+        still stands.
         """
         latest: dict[Any, Verdict] = {}
         found = [*self.studies.values()]
@@ -203,20 +196,12 @@ def rows(
 
     Parameters
     ----------
-    root
-        The results folder; by default the project's own.
+    root, studies
+        The folders of results and of studies; by default the project's own.
     paper
         Key of one paper, or "all".
     scales
         Scales whose stored results are read; those of another count as absent.
-    studies
-        The folder of studies; by default the project's own, or none beside a given
-        ``root``.
-
-    Raises
-    ------
-    InputError
-        If there is no such paper; the message lists them.
     """
     if paper != "all":
         lookup("paper", paper, {"all": None, **papers()})
@@ -299,20 +284,13 @@ def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
 def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
     """Count each paper's rows by state, its printed numbers and the book's own claims.
 
-    Parameters
-    ----------
-    ledger
-        From `rows`.
-
     Returns
     -------
     table
-        By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
-        numbers that the paper prints, and of these each word of a verdict,
-        ``not run`` and ``quoted only``; ``claims``, the book's own that are compared
-        with a baseline, without sanity checks, and of these ``kept``, ``missed`` and
-        ``claims not told from null``; counted separately, claims
-        ``without a null``, which have no baseline and are not admitted yet.
+        By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, and of
+        these each word of a verdict, ``not run`` and ``quoted only``; ``claims`` with a
+        baseline, of these ``kept``, ``missed`` and ``claims not told from null``; and
+        claims ``without a null``.
     """
     return {
         key: _count(of_paper)
@@ -359,18 +337,20 @@ class Line:
         One of `KINDS`.
     name
         What is measured.
-    published, spread
-        The paper's number and its standard deviation; None where it prints none.
+    published
+        The paper's number; None where it prints none.
+    spread
+        Its standard deviation.
     verdict
         Of a stored run; None where the number was not run.
     scale
         Of that run.
     superseded
         Whether a larger stored run has the same number.
+    quoted
+        Whether the book has no code for the method.
     study
         The stored study that has the number, where no run of the experiment has it.
-    quoted
-        Whether the book has no code for the method, and only quotes its number.
     """
 
     fact: Fact
@@ -393,13 +373,7 @@ class Line:
 
 
 def lines(ledger: Sequence[Row]) -> list[Line]:
-    """Return every published number and every claim, run or not, one line each.
-
-    Parameters
-    ----------
-    ledger
-        From `rows`.
-    """
+    """Return every published number and every claim, run or not, one line each."""
     found: list[Line] = []
     for row in ledger:
         stored = [
@@ -456,13 +430,7 @@ def _line(
 
 
 def tally(found: Sequence[Line]) -> dict[Kind, Counter[str]]:
-    """Count lines by kind and verdict, without numbers that the paper does not print.
-
-    Parameters
-    ----------
-    found
-        From `lines`; of a number with several runs the largest counts.
-    """
+    """Count lines by kind and verdict, without numbers that no paper prints."""
     counted: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
     for line in found:
         is_printed = line.kind in ("own method", "other method")

@@ -93,10 +93,7 @@ def rules_html() -> str:
 
 
 def summary_html(ledger: Sequence[Row]) -> str:
-    """Return how each paper's numbers and the book's claims came out, in one table.
-
-    Folded below it are all verdicts.
-    """
+    """Return how each paper's numbers and the book's claims came out, in one table."""
     found = lines(ledger)
     kinds: tuple[Kind, ...] = ("own method", "other method", "claim")
     head = "".join(f"<th>{_KIND_NAMES[kind]}</th>" for kind in kinds)
@@ -181,11 +178,8 @@ def paper_html(ledger: Sequence[Row], references: References) -> str:
 
     Parameters
     ----------
-    ledger
-        Rows of one paper.
     references
-        ``references(id, table) -> list of Reference``, the baseline and the exact
-        value of each column.
+        ``references(id, table)``: the baseline and exact value of each column.
     """
     runs = "".join(_experiment(row, references) for row in ledger)
     return (
@@ -207,11 +201,6 @@ def numbers_html(ledger: Sequence[Row], references: References) -> str:
     """Return every number and claim in one table, which the reader can search.
 
     What was missed comes first: numbers of the papers, claims, sanity checks.
-
-    Parameters
-    ----------
-    ledger, references
-        As for `paper_html`.
     """
     heads = ("figure or table", "what", "book", "paper or bound", "baseline", "verdict")
     head = "".join(f"<th>{name}</th>" for name in heads)

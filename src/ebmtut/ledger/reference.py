@@ -27,15 +27,13 @@ class Reference:
     Attributes
     ----------
     kind
-        "null" for a baseline that knows nothing about the data, "exact" for the truth.
-    label
-        Which model it is.
+        "null" for a baseline, "exact" for the truth.
     values
         A number for each column of the table.
     stderr
-        Standard errors, where the numbers are estimates.
+        Their standard errors, if estimated.
     size
-        The number of samples that an estimate uses.
+        Samples that an estimate uses.
     """
 
     kind: Literal["null", "exact"]
@@ -58,22 +56,8 @@ def reference_rows(
 
     Parameters
     ----------
-    id, table
-        The table.
-    n_points, n_repeats
-        Points per sample, and number of samples, of values that are estimates.
-    seed
-        Of these samples.
-
-    Returns
-    -------
-    references
-        Empty for a table without such rows yet.
-
-    Raises
-    ------
-    InputError
-        If there is no such table, or a size is too small.
+    n_points, n_repeats, seed
+        Points per sample, number of samples and seed of estimates.
     """
     from ebmtut.random import check_seed
 

@@ -37,7 +37,6 @@ from ebmtut.losses.rbm_learning import (
     draw_rbm,
     learn_rbm,
     random_rbm,
-    sweeps_of_chain,
 )
 from ebmtut.losses.recovery_likelihood import (
     Chains,
@@ -83,5 +82,4 @@ __all__ = [
     "recovery_likelihood_loss",
     "saturated_gap",
     "stabilized_log_mean_exp",
-    "sweeps_of_chain",
 ]

@@ -1,9 +1,7 @@
 """The gradient of energy discrepancy through a few of the negatives.
 
-The gradient weighs each negative by its responsibility
-r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k))), and most of these are
-nearly zero. Negatives drawn in proportion to them give an unbiased gradient at a
-fraction of the cost.
+Most responsibilities r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k))) are
+nearly zero; negatives sampled in proportion to them give an unbiased gradient.
 """
 
 from __future__ import annotations
@@ -51,12 +49,10 @@ def resampled(
     Float[Tensor, "*shape batch 1"],
     Int[Tensor, "*shape batch n_draws"],
 ]:
-    """Draw negatives in proportion to their responsibilities.
+    """Resample negatives in proportion to their responsibilities, systematically.
 
-    Returns the losses, the sums of the responsibilities, and which negatives were
-    drawn. All models use the same random numbers. Systematic resampling: one uniform
-    number per row, evenly spaced points, so that each negative is drawn
-    (n_backward * responsibility / sum) times on average.
+    Returns the losses, the sums of the responsibilities, and the indices. All models
+    use the same random numbers.
     """
     values = stabilized_log_mean_exp(difference, ratio)
     responsibility = (difference - values[..., None]).exp() / difference.shape[-1]

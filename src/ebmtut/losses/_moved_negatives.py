@@ -24,9 +24,7 @@ def energy_differences(
     """Return U(x) - U(x'_j) + log weight, and which negatives differ from x.
 
     One call evaluates the energies. On a processor the negatives that equal the data
-    point are left out, since their difference is zero: with rare flips these are nearly
-    all. Where few are, all are evaluated, as on a GPU: a GPU would wait for their
-    number, and a processor compiles its products for each size of a batch.
+    point, whose difference is zero, are left out where there are many of them.
     """
     batch = len(x)
     moved = has_moved(x, negatives.x)

@@ -25,25 +25,12 @@ def contrastive_divergence_loss(
 ) -> Float[Tensor, ""]:
     """Mean energy of data minus mean energy of model samples.
 
-    Its gradient is the (approximate) gradient of the negative
-    log-likelihood; its value measures nothing.
+    Its gradient is the (approximate) gradient of the negative log-likelihood.
 
     Parameters
     ----------
-    energy
-        Any energy.
-    x
-        Data.
     x_model
-        Samples of the model: k steps of a chain from ``x`` give CD-k, chains kept
-        between updates give PCD (`PersistentChains`).
-
-
-    Raises
-    ------
-    InputError
-        If the states are no bits, there are none, or the energies have another
-        shape.
+        Samples of the model: from a short chain (CD-k) or `PersistentChains` (PCD).
 
     Examples
     --------
@@ -64,13 +51,10 @@ class PersistentChains:
 
     Parameters
     ----------
-    x
-        Starting states.
-    n_steps
-        Steps of the sampler an update.
+    x, n_steps
+        Initial states, and steps of the sampler per update.
     restart_probability
-        Chance that a chain starts afresh from the data of the update,
-        which helps chains that sit in a forgotten mode.
+        Probability that a chain starts afresh from the data of the update.
     """
 
     @checked
@@ -93,14 +77,7 @@ class PersistentChains:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "n_chains n_sites"]:
-        """Move every chain ``n_steps``, in place, and return the new states.
-
-        Raises
-        ------
-        InputError
-            If ``data`` is not made of bits, as many as a chain has, or has no
-            row to start afresh from, or there is no generator.
-        """
+        """Move every chain ``n_steps``, in place, and return the new states."""
         n_chains, n_sites = self.x.shape
         restarts = self.restart_probability > 0
         check_bits("data", data, n_sites, least=1 if restarts else 0)

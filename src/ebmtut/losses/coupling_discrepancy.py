@@ -47,24 +47,13 @@ def coupling_discrepancy_losses(
 ) -> Float[Tensor, " n_models"]:
     """Energy discrepancies of Ising models without a field, on the same negatives.
 
-    Each is what `energy_discrepancy_loss` gives for `Ising(coupling[k])`, with the
-    gradient through ``n_backward`` negatives, drawn however few there are. What is
-    random is drawn once for all.
+    Each is `energy_discrepancy_loss` of `Ising(coupling[k])`, with the gradient through
+    ``n_backward`` negatives, from the same random numbers for all.
 
     Parameters
     ----------
     coupling
         The raw J of each model, of which the symmetric part counts.
-    x
-        Data, bits.
-    perturbation, n_negatives, stabilizer, n_backward, generator
-        As for `energy_discrepancy_loss`.
-
-    Raises
-    ------
-    InputError
-        If ``x`` is not made of bits or empty, the matrices are of another size, or a
-        number lies out of its range.
     """
     check_bits("x", x, least=1)
     check_shape("coupling", coupling, (None, x.shape[1], x.shape[1]))
@@ -179,7 +168,7 @@ def _moments(
     share: Float[Tensor, "n_models batch n_draws"],
     flips: _Flips | None = None,
 ) -> Float[Tensor, "n_models n_sites n_sites"]:
-    """Sums of share t (s + t/2)' over the states drawn, of which t = s' - s.
+    """Sums of responsibility times t (s + t/2)' over the sampled states, t = s' - s.
 
     Twice the symmetric part is the same sum of s's'' - ss'.
     """

@@ -23,17 +23,13 @@ __all__ = ["DirectedNeighborhood"]
 class DirectedNeighborhood:
     """Neighbourhoods that differ from their inverses (Appendix C.4).
 
-    Enumerated spaces only: neighbours are lists of state indices. The way
-    back is uniform on N^-1(y), and each x' carries the weight
-    |N^-1(y)| / |N(x')|.
+    Enumerated spaces only. The reverse step is uniform on N^-1(y), and each x' carries
+    the weight |N^-1(y)| / |N(x')|.
 
     Parameters
     ----------
-    states
-        All states.
     neighbors
-        ``neighbors[i]`` lists the indices of the neighbours of state ``i``;
-        none may be empty.
+        ``neighbors[i]`` lists the neighbours of state ``i``, at least one.
     index
         Maps states to their rows in ``states``.
     """

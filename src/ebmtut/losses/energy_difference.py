@@ -24,17 +24,13 @@ def saturated_gap(
 ) -> Float[Tensor, " batch"]:
     r"""Clip the difference of each row, E(data) - E(sample), in the loss.
 
-    Within :math:`\pm c` it is left alone. The energy must unlearn a sample far more
-    likely than the data, but not faster than the other rows learn:
-    :math:`c\, (1 + \log(g / c))`. A sample far *less* likely, :math:`g < -c`, is
-    no sample: the chain has failed. Left alone it would raise the energy where the
-    chain ended, and the next chain would fail worse; :math:`c \log(-g / c)` lowers
-    the energy there.
+    Within :math:`\pm c` it is left alone. A sample far more likely than the data counts
+    :math:`c\, (1 + \log(g / c))`. One far less likely, :math:`g < -c`, comes from a
+    chain that has failed; :math:`c \log(-g / c)` lowers the energy there, so that the
+    next chain does not fail worse.
 
     Parameters
     ----------
-    gap
-        E(data) - E(sample).
     trusted
         c, positive.
     """
@@ -57,10 +53,9 @@ def check_difference(
 ) -> None:
     """Stop a training whose chains have failed.
 
-    Where the mean of the clipped differences is not finite, or larger than ``largest``.
-    And with a clipped loss, where ``usual``, a running mean of the batches' median
-    differences that is changed in place, is below -c / 2: about -c the loss neither
-    raises nor lowers a sample, and a run can stay there.
+    Where the mean of the clipped differences is not finite or larger than ``largest``,
+    and, with a clipped loss, where ``usual``, the running mean of median differences,
+    is below -c / 2.
     """
     # Read together: a GPU is waited for once.
     median, mean = torch.stack([difference.median(), clipped.mean()]).tolist()

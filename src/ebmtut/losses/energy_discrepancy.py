@@ -43,31 +43,17 @@ def energy_discrepancy_loss(
 
     Parameters
     ----------
-    energy
-        Any energy.
-    x
-        Data, bits.
-    perturbation
-        Where the negative samples x'_j come from.
+    x, perturbation
+        Data, bits, and where the negative samples x'_j come from.
     n_negatives
-        M, negative samples per data point. A perturbation that sums exactly
-        (`Grid`) may return another number; the ratio w / M is then kept.
+        M, negative samples per data point; `Grid` may return another number, and keeps
+        w / M.
     stabilizer
-        w >= 0. It bounds the loss below by log(w / M); w = 0 is the plain
-        estimator, which can diverge.
+        w >= 0 bounds the loss below by log(w / M); the plain estimator, w = 0, can
+        diverge.
     n_backward
-        Differentiate through only this many of the negatives, drawn in
-        proportion to their responsibilities. The loss is the same, its
-        gradient unbiased, and it costs less, since most responsibilities
-        are nearly zero. None (default): through all.
-    generator
-        Source of randomness.
-
-    Raises
-    ------
-    InputError
-        If ``x`` is not made of bits or empty, a number lies out of its range,
-        there is no generator, or the energies have another shape.
+        Differentiate through only this many negatives, sampled in proportion to their
+        responsibilities: the gradient is unbiased and costs less.
 
     Notes
     -----

@@ -24,25 +24,14 @@ def kolmogorov_residual(
 ) -> Float[Tensor, " batch"]:
     """xi_t(x) - c_t, zero at all states where the flow carries its path.
 
-    The loss of Ou, Zhang and Li (2025, Equation 10) is its mean square. With
-    c_t from `log_partition_slope`, held fixed, that is their coordinate
-    descent; with a learned c_t it is the objective of LEAPS.
+    Its mean square is the loss of Ou, Zhang and Li (2025, Equation 10). With c_t from
+    `log_partition_slope` it is their coordinate descent; with a learned c_t that of
+    LEAPS.
 
     Parameters
     ----------
-    flow
-        What is learned; gradients reach its network.
-    x
-        States, of any law.
-    t
-        Times in [0, 1].
     slope
         c_t, which stands for the time derivative of log Z_t.
-
-    Returns
-    -------
-    residual
-        One a state.
     """
     return flow.terms(x, t).xi - slope
 
@@ -52,16 +41,8 @@ def log_partition_slope(
 ) -> Float[Tensor, " n_times"]:
     """Estimate the time derivative of log Z_t from states at each time.
 
-    The mean of xi_t, whose part that the rates add has mean zero under p_t
-    (the discrete Stein identity): a control variate. Given `derivative`, the
-    mean of that alone: the plain estimate.
-
-    Parameters
-    ----------
-    xi
-        xi_t of the states of each time.
-    derivative
-        Time derivative of the unnormalised log-law there.
+    The mean of xi_t, whose part from the rates has mean zero under p_t (the discrete
+    Stein identity): a control variate. Given `derivative`, the plain estimate.
     """
     return (xi if derivative is None else derivative).mean(1)
 
@@ -71,22 +52,7 @@ def kolmogorov_variance_loss(
 ) -> Float[Tensor, ""]:
     """Mean over times of the variance of xi_t among the states of one time.
 
-    The mean square residual with the best c_t of the batch itself, so that
-    nothing has to be estimated beside it.
-
-    Parameters
-    ----------
-    flow
-        What is learned.
-    x
-        States, at least two a time.
-    t
-        Times in [0, 1].
-
-    Returns
-    -------
-    loss
-        A scalar; unbiased by the factor n / (n - 1).
+    The mean square residual with the best c_t of the batch itself, times n / (n - 1).
     """
     check_shape("x", x, (len(t), None, flow.path.n_sites))
     check_range("states of one time", x.shape[1], low=2)

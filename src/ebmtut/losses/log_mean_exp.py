@@ -24,15 +24,8 @@ def stabilized_log_mean_exp(
 
     Parameters
     ----------
-    difference
-        U(x) - U(x') (+ log-weights).
-    ratio
-        w / M, the stabiliser over the number of negatives; 0 for none.
-
-    Raises
-    ------
-    InputError
-        If ``ratio`` is negative or not finite.
+    difference, ratio
+        U(x) - U(x') (+ log-weights); w / M, 0 for no stabiliser.
     """
     log_sum = difference.logsumexp(-1) - math.log(difference.shape[-1])
     if ratio == 0:

@@ -31,8 +31,7 @@ class Loop(Protocol):
 class LoopMaker(Protocol):
     """Makes a `Loop` of what learns and of tensors that steps leave to later ones.
 
-    `ebmtut.training.ResumableLoop` with all but these given is one, by
-    `functools.partial`: it stops in good order and goes on.
+    `functools.partial` of `ebmtut.training.ResumableLoop` is one: it can be stopped.
     """
 
     def __call__(

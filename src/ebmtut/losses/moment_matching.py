@@ -63,16 +63,6 @@ def bit_moments(
 ) -> tuple[Float[Tensor, " n_sites"], Float[Tensor, "n_sites n_sites"]]:
     """Means E[x_i] and E[x_i x_j] of bits.
 
-    Parameters
-    ----------
-    x
-        Bits, at least one row.
-
-    Raises
-    ------
-    InputError
-        If ``x`` is not made of bits or empty.
-
     Examples
     --------
     >>> import torch
@@ -105,30 +95,19 @@ def match_moments(
 
     Parameters
     ----------
-    x
-        All data, bits; its exact moments are matched.
     sample
-        ``sample(model) -> bits (n, n_sites)``, called once a step. Samples that
-        go on from step to step take :func:`persistent_match_moments`.
+        ``sample(model) -> bits (n, n_sites)``, called once a step.
     n_steps, learning_rate
         Of Adam.
     penalty
-        Weight of the l1 penalty on the weights.
+        Of the l1 norm of the weights.
     variables
-        One of `VARIABLES`: whose parameters Adam moves and the penalty weighs. A
-        step in spins is eight times as long in the weights of bits, W = 8J.
-    on_step
-        Called with (step, model) after every step.
-    progress
-        Whether to show a progress bar, named ``label``.
-    label
-        What is learned, for the bar and for a message.
+        Whose parameters Adam moves and the penalty weighs: in spins W = 8J.
+    progress, label
+        Whether to show a progress bar, and its name.
 
     Raises
     ------
-    InputError
-        If ``x`` or the first samples are not made of bits or empty, or a number lies
-        out of its range.
     DivergenceError
         As soon as the samples are not finite; the weights never become so.
 
@@ -208,32 +187,20 @@ def persistent_match_moments(
 ) -> tuple[BoltzmannMachine, State]:
     """Learn as :func:`match_moments` does, with samples that go on.
 
+    Returns the model, and the state of the samples.
+
     Parameters
     ----------
     x, n_steps, learning_rate, penalty, variables, on_step, progress, label
         As for :func:`match_moments`.
     advance
-        ``advance(state, model) -> state``, called once a step: chains, or
-        :func:`~ebmtut.message_passing.persistent_perturb_and_max_product`.
+        ``advance(state, model) -> state``, called once a step.
     state
         Where the samples are before the first step; has the bits ``x``.
     loop
-        Makes what counts the steps; ``partial(ebmtut.training.ResumableLoop, file,
-        identity, generator=generator)``, with the generator that ``advance`` draws
-        from, makes one that can be stopped and goes on. ``state`` must then be a named
-        tuple of tensors and numbers.
-
-    Returns
-    -------
-    model
-        What was learned.
-    state
-        What the samples have come to.
-
-    Raises
-    ------
-    InputError, DivergenceError
-        As :func:`match_moments`; or if the state is to be kept and cannot be.
+        Makes what counts the steps. ``partial(ResumableLoop, file, identity,
+        generator=...)`` can be stopped; ``state`` must then be a named tuple of tensors
+        and numbers.
     """
     mean, second = bit_moments(x)
     n_sites = x.shape[1]

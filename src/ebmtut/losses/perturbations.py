@@ -42,11 +42,8 @@ class Negatives(NamedTuple):
 
     Attributes
     ----------
-    x
-        Negative samples.
     log_weight
-        Logarithms of the weights inside the expectation of Eq. 5; None where every
-        weight is 1.
+        Logarithms of the weights inside the expectation of Eq. 5; None where all are 1.
     """
 
     x: Float[Tensor, "batch n_negatives n_sites"]
@@ -64,14 +61,7 @@ class Perturbation(Protocol):
         *,
         generator: torch.Generator,
     ) -> Negatives:
-        """Perturb ``x`` and sample the reverse step.
-
-        Raises
-        ------
-        InputError
-            If ``x`` is no batch of floating states, ``n_negatives`` less than
-            1, or ``generator`` none on the device of ``x``.
-        """
+        """Perturb ``x`` and sample the reverse step."""
         ...
 
 
@@ -80,8 +70,7 @@ def check_draw(
 ) -> None:
     """Require floating states, a number of negatives and a generator beside them.
 
-    What `Perturbation.negatives` has to refuse; that the states are bits is
-    asked by the loss, once a batch.
+    Whether the states are bits is checked by the loss, once a batch.
     """
     check_states("x", x)
     check_counts(n_negatives=n_negatives)
@@ -127,14 +116,11 @@ class Bernoulli:
     Parameters
     ----------
     eps
-        Flip probability in the open interval (0, 1). At 0 no information is lost
-        and at 1 the flip is undone exactly: the loss then does not depend
-        on the energy at all.
+        Flip probability, inside (0, 1): at its ends the loss does not depend on the
+        energy.
     sparse
-        Whether to draw the places of the flips in place of a random number for every
-        bit: the same distribution from another random stream, and faster where flips
-        are rare (``eps`` near 0 or 1). On a GPU every bit gets a number all the same,
-        since the number of places would have to be waited for.
+        Whether to sample the places of the flips rather than a number for every bit:
+        another random stream, faster on the CPU where flips are rare.
 
     Examples
     --------
@@ -171,9 +157,8 @@ class Grid:
     Parameters
     ----------
     exact
-        Whether to sum over all ``n_sites`` neighbours of ``y`` instead of
-        sampling ``n_negatives`` of them. None (default): where it costs no
-        more than sampling, that is for ``n_negatives >= n_sites``.
+        Whether to sum over all ``n_sites`` neighbours of ``y`` instead of sampling.
+        None: for ``n_negatives >= n_sites``.
 
     Examples
     --------
@@ -213,16 +198,13 @@ class Grid:
 class Pool:
     """Replace each window by its mean (ED-Pool, Appendix C.2).
 
-    Given a window's mean, every arrangement of its bits is equally likely:
-    negative samples are block-wise permutations of the data point, and the
-    pooled point itself is never formed.
+    Given a window's mean, every arrangement of its bits is equally likely: negative
+    samples are block-wise permutations of the data point.
 
     Parameters
     ----------
     window
-        Number of sites in a window, or (height, width) of a two-dimensional
-        block; more than one site. A single one is its own mean: nothing is
-        lost, and the loss does not depend on the energy at all.
+        Sites in a window, or (height, width) of a block; more than one site.
     image_shape
         (height, width) of the image for two-dimensional blocks, else None.
 
@@ -260,13 +242,7 @@ class Pool:
     def blocks(
         self, n_sites: int, device: str | torch.device = "cpu"
     ) -> Int[Tensor, "n_windows window_size"]:
-        """Site indices of each window, on a device.
-
-        Raises
-        ------
-        InputError
-            If the windows do not tile the sites.
-        """
+        """Site indices of each window, on a device."""
         if isinstance(self.window, tuple) and self.image_shape is not None:
             (h, w), (height, width) = self.window, self.image_shape
             if height * width != n_sites:
@@ -317,9 +293,8 @@ def _shuffle_bits(
 ) -> Float[Tensor, "*shape"]:
     """Permute the last dimension uniformly, each row on its own.
 
-    Random keys are sorted that carry the bits as their lowest digit, so that
-    no index has to be moved. numpy sorts rows by vector instructions, several
-    times as fast as torch does on a processor.
+    Random keys are sorted that carry the bits as their lowest digit; numpy sorts rows
+    faster than torch.
     """
     keys = torch.randint(2**62, bits.shape, generator=generator, device=bits.device)
     keys = 2 * keys + bits.long()

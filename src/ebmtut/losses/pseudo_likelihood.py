@@ -19,29 +19,16 @@ __all__ = ["pseudo_likelihood_loss"]
 def pseudo_likelihood_loss(
     energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, ""]:
-    """Mean over the data of -sum_i log p(x_i | all other sites).
+    """Mean over the data of -sum_i log p(x_i | all other sites), in nats.
 
-    The conditional law of a bit needs no normaliser,
-    -log p(x_i | rest) = log(1 + p(x with bit i flipped) / p(x)). The
-    minimiser over all energies is the data's law, if it is positive.
+    -log p(x_i | rest) = log(1 + p(x with bit i flipped) / p(x)) needs no normaliser.
+    The minimiser over all energies is the data's distribution, if it is positive.
 
     Parameters
     ----------
     energy
-        One with a closed form of its ratios (`Ising`) costs a matrix product, any
-        other n_sites + 1 evaluations a data point.
-    x
-        Data.
-
-    Returns
-    -------
-    loss
-        In nats.
-
-    Raises
-    ------
-    InputError
-        If ``x`` is not made of bits or empty.
+        One with a closed form of its ratios costs a matrix product, another n_sites + 1
+        evaluations.
 
     Examples
     --------

@@ -20,27 +20,9 @@ def ratio_matching_loss(
 ) -> Float[Tensor, ""]:
     """Mean over the data of the sum over bits i of p(not x_i | all other bits)^2.
 
-    The squared error of the conditional law of every bit, where pseudo-likelihood
-    takes its logarithm: an outcome that the model holds impossible costs 1 and
-    not infinity. It needs no normaliser; the minimiser over all energies is the
-    data's law, if it is positive.
-
-    Parameters
-    ----------
-    energy
-        As for `ebmtut.losses.pseudo_likelihood_loss`, at the same cost.
-    x
-        Data.
-
-    Returns
-    -------
-    loss
-        Between 0 and the number of bits.
-
-    Raises
-    ------
-    InputError
-        If ``x`` is not made of bits or empty.
+    Where pseudo-likelihood takes the logarithm, an outcome that the model holds
+    impossible costs 1 and not infinity. It needs no normaliser; the minimiser over all
+    energies is the data's distribution, if it is positive.
 
     Examples
     --------

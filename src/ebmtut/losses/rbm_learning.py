@@ -43,7 +43,6 @@ __all__ = [
     "draw_rbm",
     "learn_rbm",
     "random_rbm",
-    "sweeps_of_chain",
 ]
 
 #: Where samples of the model come from, by the name that figures give it. Chains
@@ -88,49 +87,31 @@ def learn_rbm(
 ) -> LearnedRBM:
     """Learn by the difference of two averages of h v': data's minus model's.
 
-    Given v the hidden units are independent, so that perturb-and-MAP with the
-    visible units clamped, the positive phase of Algorithm 1, is an exact draw.
+    Given v the hidden units are independent, so that the positive phase of Algorithm 1
+    is an exact sample.
 
     Parameters
     ----------
-    x
-        Data, bits. The model is of single precision.
     method
-        One of `RBM_METHODS`, or "PCD-k" or "CD-k" for any k: what draws the
-        samples of the negative phase.
-    n_hidden, n_steps
-        Hidden units, and updates.
-    n_sweeps
-        Sweeps a sample takes; "PCD-k" and "CD-k" bring their own.
+        One of `RBM_METHODS`, or "PCD-k" or "CD-k": what makes the negative samples.
+    n_hidden, n_steps, n_sweeps
+        Hidden units, updates, and sweeps a sample; "PCD-k" and "CD-k" have their own.
     batch_size, n_chains
-        Data and samples an update; "CD-k" has a sample for each datum instead.
+        Data and samples an update; "CD-k" has a sample for each datum.
     learning_rate, optimizer
         Of Adam or of plain gradient descent.
     hidden
-        "sample": hidden units are what was drawn, as in Algorithm 1.
-        "mean": their means given v, in both phases, as in the authors' program.
+        "sample": hidden units are sampled, as in Algorithm 1; "mean": their means given
+        v.
     init
-        Initial messages of "PMP", one of `message_passing.STARTS`; other methods
-        have no messages.
-    on_step
-        Called with (step, model) after every update.
-    progress
-        Whether to show a progress bar.
-    generator
-        Source of the start, the minibatches and the samples, where ``x`` lies.
+        Initial messages of "PMP", one of `message_passing.STARTS`.
     loop
-        Makes what counts the updates; ``partial(ebmtut.training.ResumableLoop, file,
-        identity, generator=generator)`` makes one that can be stopped and goes on.
+        Makes what counts the updates, see `persistent_match_moments`.
 
     Returns
     -------
     learned
         Learning stops early, and says so, once a weight is not finite.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
     """
     check_bits("x", x)
     check_rbm_method("method", method)
@@ -142,7 +123,7 @@ def learn_rbm(
     model = random_rbm(n_hidden, x.shape[1], generator=generator)
     kind = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
     optim = kind(model.parameters(), lr=learning_rate)
-    k = sweeps_of_chain(method)
+    k = _sweeps_of_chain(method)
     held = {}
     if method.startswith("PCD-"):
         held["chains"] = _coins(n_chains, x.shape[1], generator)
@@ -196,33 +177,19 @@ def draw_rbm(
     init: str = "symmetric",
     generator: torch.Generator,
 ) -> dict[int, Float[Tensor, "n n_units"]]:
-    """Draw samples from scratch, looking at them after each number of sweeps.
+    """Sample from scratch, and return the samples after each number of sweeps.
 
     Parameters
     ----------
     method
         One of `RBM_METHODS`, "PCD-k" or "CD-k"; all chains start at random here.
-    model
-        What to sample from.
-    n
-        Samples.
-    sweeps
-        When to look, 1 or more each.
-    init
-        Initial messages of "PMP", as in `learn_rbm`.
-    generator
-        Source of noise and starts, on the model's device.
+    n, sweeps, init
+        Samples, when to return them, and initial messages of "PMP".
 
     Returns
     -------
     seen
-        Bits, visible units first, by number of sweeps. A chain's are the same
-        chains, later; those of the perturbed methods are independent runs.
-
-    Raises
-    ------
-    InputError
-        If the method or the start has another name.
+        Bits, visible units first. Perturbed methods run anew for each number of sweeps.
     """
     check_rbm_method("method", method)
     check_choice("init", init, STARTS)
@@ -264,17 +231,7 @@ def _draw(
 def random_rbm(
     n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
 ) -> RBM:
-    """Draw a learnable model: weights N(0, scale^2), biases N(0, 1).
-
-    Parameters
-    ----------
-    n_hidden, n_visible
-        Units of each layer.
-    scale
-        Standard deviation of the weights.
-    generator
-        Source of the normals; the model lies on its device.
-    """
+    """Sample a learnable model: weights N(0, scale^2), biases N(0, 1)."""
     check_type("generator", generator, torch.Generator)
 
     def normal(*shape: int) -> Tensor:
@@ -287,34 +244,13 @@ def random_rbm(
 
 
 def check_rbm_method(name: str, method: str, *others: str) -> None:
-    """Require one of `RBM_METHODS`, "PCD-k", "CD-k" or another that is named.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    method
-        What to check.
-    *others
-        Further names that are allowed.
-
-    Raises
-    ------
-    InputError
-        If it is none of them.
-    """
-    if sweeps_of_chain(method) is None:
+    """Require one of `RBM_METHODS`, "PCD-k", "CD-k" or another that is named."""
+    if _sweeps_of_chain(method) is None:
         check_choice(name, method, (*RBM_METHODS, *others))
 
 
-def sweeps_of_chain(method: str) -> int | None:
-    """Return the k of "PCD-k" and of "CD-k", None for others.
-
-    Parameters
-    ----------
-    method
-        Its name.
-    """
+def _sweeps_of_chain(method: str) -> int | None:
+    """Return the k of "PCD-k" and of "CD-k", None for others."""
     found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
     return int(found[1]) if found else None
 

@@ -1,10 +1,8 @@
-r"""Recovery likelihood: learn to undo one step of noise at a time.
+"""Recovery likelihood: learn to undo one step of noise at a time.
 
-The negative log-likelihood of :math:`x_t` given :math:`x_{t+1}` has the gradient of
-the mean energy of data minus the mean energy of samples of the conditional
-distribution, which short chains approximate; the quadratic term of :math:`x_{t+1}`
-has no parameter (Gao et al., "Learning energy-based models by diffusion recovery
-likelihood", ICLR 2021, Section 3).
+The gradient is that of the mean energy of data minus the mean energy of samples of the
+conditional distribution of :math:`x_t` given :math:`x_{t+1}`, which short chains
+approximate (Gao et al., ICLR 2021, Section 3).
 """
 
 from typing import NamedTuple
@@ -39,29 +37,21 @@ def recovery_likelihood_loss(
 ) -> Float[Tensor, ""]:
     """Mean energy of data minus that of samples of the conditional distributions.
 
-    Its gradient is an unbiased estimate of that of the negative recovery
-    log-likelihood if the samples are exact; its value measures nothing.
+    Its gradient is an unbiased estimate of that of the negative recovery log-likelihood
+    if the samples are exact; its value measures nothing.
 
     Parameters
     ----------
-    energy
-        Of all levels.
-    x
-        Data, at the levels of the rows.
-    x_model
-        Samples of the distribution of each row given the same state one level up.
-    level
-        Of each row.
+    x_model, level
+        Samples of each row's distribution given the same state one level up; its level.
     weight
         Of each row; None is 1. The paper's code has sigma_1 / sigma_{t+1}.
     regulariser
-        Weight of the mean squared energy of data and samples, which holds the
-        energies' free constant and their size.
+        Weight of the mean squared energy, which holds the energies' free constant.
     largest_gap
-        Divergence check: the largest difference of the two mean energies.
+        Largest allowed difference of the two mean energies.
     trusted_gap
-        c, which bounds what a single chain can do: see `saturated_gap`. Some
-        multiple of the root of the number of coordinates; None clips nothing.
+        c of `saturated_gap`; None clips nothing.
     usual_gap
         Running mean of the batches' median gaps, on the processor; changed in place.
         With a trusted gap this is checked, too: below -c / 2 most chains have failed,
@@ -73,7 +63,7 @@ def recovery_likelihood_loss(
         If the shapes differ, or there is no row.
     DivergenceError
         If the energies are not finite, their gap is too large, or most chains have
-        failed; names the gap, the level and the largest energy.
+        failed.
     """
     check_type("x", x, Tensor)
     check_range("len(x)", len(x), low=1, integer=True)
@@ -104,11 +94,10 @@ class Chains(NamedTuple):
 
     Attributes
     ----------
-    data, samples
-        States of the forward chain, and what the short chains made of the same states
-        one level up.
-    level
-        Of each row.
+    data
+        States of the forward chain.
+    samples
+        Short chains' samples, given the same states one level up.
     """
 
     data: Tensor
@@ -119,48 +108,34 @@ class Chains(NamedTuple):
 class RecoveryLikelihood:
     r"""The training loss: noise, chains and `recovery_likelihood_loss` together.
 
-    Each row of a batch gets a level at random, the pair :math:`x_t, x_{t+1}` from
-    the forward chain, and a sample of :math:`x_t` given
-    :math:`x_{t+1}` (Gao et al., 2021, Algorithm 1). With a single sigma of 1 it is
-    the marginal likelihood with short-run chains from white noise.
+    Each row gets a random level, the pair :math:`x_t, x_{t+1}` from the forward chain,
+    and a sample of :math:`x_t` given :math:`x_{t+1}` (Gao et al., 2021, Algorithm 1).
+    With a single sigma of 1 it is the marginal likelihood with short-run chains from
+    white noise.
 
     Parameters
     ----------
-    noise
-        The forward chain.
-    chain
-        How to sample the conditional distributions.
     regulariser, largest_gap, trusted_gap
         As for `recovery_likelihood_loss`.
     weighted
-        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or a
-        tuple with the weight of every level.
+        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or the
+        weight of every level.
     target_acceptance
-        None keeps the step sizes. Otherwise the step size of each level follows its
-        acceptance rate. (With a fixed size the chains stop moving where an energy
-        grows steep, no sample holds the energy back, and training collapses.)
+        None keeps the step sizes. Otherwise each level's step size follows its
+        acceptance rate, so that chains keep moving where an energy grows steep.
     patient
         Whether to go on where the loss stays clipped: no check of `usual_gap`.
     data_range
-        Smallest and largest value of the data, such as (-1, 1) of images; None takes
-        any. The noise covers data of the order of 1, not bytes.
+        Smallest and largest value of the data, such as (-1, 1); None takes any.
 
     Attributes
     ----------
     step_sizes
-        Those of all levels, now; changed in place, so that a checkpoint can hold
-        them.
+        Of all levels, changed in place.
     usual_gap
-        Running mean of the batches' median gaps; changed in place, likewise.
+        Running mean of the batches' median gaps, changed in place.
     last
-        The `Chains` of the last batch, whether or not a check stopped it; None
-        before the first.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range, or step sizes are to follow an acceptance
-        rate that there is none of.
+        The `Chains` of the last batch; None before the first.
     """
 
     @checked
@@ -205,9 +180,6 @@ class RecoveryLikelihood:
 
         Raises
         ------
-        InputError
-            If the data are no finite floats or outside their range, or there is no
-            generator.
         DivergenceError
             If chains or energies are not finite, or the energy gap too large.
         """

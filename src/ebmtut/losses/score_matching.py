@@ -28,32 +28,18 @@ def denoising_score_matching_loss(
     r"""Squared error of the noise that the energy's gradient predicts.
 
     The score of level t is minus the gradient of E(x, t); times minus the noise's
-    standard deviation it predicts the noise in :math:`x_t` (Vincent, 2011; Ho et
-    al., 2020). It is the objective of the normal approximation, up to terms of the
-    order of sigma squared (Gao et al., 2021, Section 3.4).
+    standard deviation it predicts the noise in :math:`x_t` (Vincent, 2011; Gao et al.,
+    2021, Section 3.4).
 
     Parameters
     ----------
-    energy
-        Of all levels, differentiable twice.
-    noise
-        The forward chain; its level 0 must be noisy where ``level`` has it.
-    x
-        Data without noise.
-    level
-        Of each row.
-    generator
-        Source of randomness.
+    x, level
+        Data without noise, and the level of each row, which must be noisy.
 
     Returns
     -------
     loss
         Mean over rows of the sum over coordinates.
-
-    Raises
-    ------
-    InputError
-        If the data are no finite floats or a level is outside its range.
 
     Examples
     --------
@@ -86,18 +72,7 @@ def denoising_score_matching_loss(
 
 
 class DenoisingScoreMatching:
-    """The training loss of `denoising_score_matching_loss` over all noisy levels.
-
-    Parameters
-    ----------
-    noise
-        The forward chain. Level 0 takes part where it carries noise.
-
-    Raises
-    ------
-    InputError
-        If no level below T is noisy.
-    """
+    """The training loss of `denoising_score_matching_loss` over all noisy levels."""
 
     def __init__(self, noise: NoiseLevels) -> None:
         self.noise = noise

@@ -6,8 +6,6 @@ from ebmtut.checks import check_type
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.tensor_checks import check_finite
 
-__all__ = ["PairwiseModel", "nonzero_pairs", "pairs_of"]
-
 #: Models that messages can be passed on.
 PairwiseModel = BoltzmannMachine | PairwiseGraph | RBM
 

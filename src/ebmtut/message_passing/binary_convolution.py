@@ -1,10 +1,8 @@
 """Binary deconvolution: which shapes, placed where, make these images?
 
 An image is the OR of binary features placed at some locations,
-X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both
-unknown (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). Every image
-has its own S, all share W, and permuting the features changes nothing: the
-posterior has many equal modes.
+X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both unknown
+(Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). All images share W.
 """
 
 import math
@@ -35,10 +33,8 @@ class Deconvolution:
         S, bits.
     features
         W, bits.
-    location_beliefs
-        Log-odds; a location is 1 where they are positive.
-    feature_beliefs
-        The same of the features.
+    location_beliefs, feature_beliefs
+        Log-odds; an entry is 1 where they are positive.
     changes
         Largest change of a feature's belief in each sweep.
     """
@@ -59,25 +55,7 @@ def binary_convolution(
     locations: Float[Tensor, "n_images n_features rows columns"],
     features: Float[Tensor, "n_features feature_rows feature_columns"],
 ) -> Float[Tensor, "n_images height width"]:
-    """Place features at locations; where any of them is black, the image is.
-
-    Parameters
-    ----------
-    locations
-        Bits.
-    features
-        Bits.
-
-    Returns
-    -------
-    images
-        Bits; rows + feature_rows - 1 high, columns + feature_columns - 1 wide.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not fit, or an entry is not floating or not finite.
-    """
+    """Place features at locations; an image is black where any of them is."""
     locations = check_floats("locations", locations, (None,) * 4)
     features = check_floats("features", features, (locations.shape[1], None, None))
     counts = conv_transpose2d(locations, features[:, None].to(locations))

@@ -27,35 +27,21 @@ def perturb_and_coordinate_descent(
 ) -> Float[Tensor, "n_samples n_units"]:
     """Sample by perturbing the biases and descending the perturbed energy.
 
-    A step of an RBM sets all hidden units, then all visible ones; a step of a
-    Boltzmann machine sets its sites in turn. The noise is drawn once, so that
-    the perturbed energy never rises (Lazaro-Gredilla, Dedieu and George, 2021,
-    Appendix B.4, on Ravanbakhsh, Greiner and Frey, 2014).
+    A step of an RBM sets all hidden units, then all visible ones; a step of a Boltzmann
+    machine sets its sites in turn, with the same noise (Lazaro-Gredilla, Dedieu and
+    George, 2021, Appendix B.4, on Ravanbakhsh, Greiner and Frey, 2014).
 
     Parameters
     ----------
-    model
-        The model.
-    n_samples
-        Number of samples, each with its own perturbation.
-    n_steps
-        Steps of descent.
-    generator
-        Source of the logistic noise and of the initial states, on the model's device.
+    n_samples, n_steps
+        Samples, each with its own perturbation, and steps of descent.
     start
-        Initial states, bits, one row per sample: the sites of a Boltzmann machine or
-        the visible units of an RBM; uniform random bits if not given.
+        Initial bits, of a machine's sites or an RBM's visible units; random by default.
 
     Returns
     -------
     x
         Bits; of an RBM the visible units and then the hidden ones.
-
-    Raises
-    ------
-    InputError
-        If the model is of another kind or not finite, a number is out of range,
-        or the start does not fit.
     """
     check_type("model", model, BoltzmannMachine, RBM)
     for name, parameter in model.named_parameters():

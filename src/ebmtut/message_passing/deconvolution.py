@@ -35,37 +35,17 @@ def deconvolve(
 ) -> Deconvolution:
     """Find probable locations and features by parallel, damped max-product.
 
-    Every pixel is an OR over all pairs of a location and a feature's pixel
-    that could make it black, and every pair an AND.
+    Every pixel is an OR over all pairs of a location and a feature's pixel that could
+    make it black, and every pair an AND.
 
     Parameters
     ----------
-    images
-        Bits, float32 or float64.
-    location_unaries
-        Log-odds of the locations: rows is height - feature_rows + 1, columns is
-        width - feature_columns + 1.
-    feature_unaries
-        Log-odds of the features' pixels.
-    n_sweeps
-        Updates of all messages.
-    damping
-        Part of the old message that is kept, in [0, 1); the paper's alpha.
-    evidence
-        Log-odds of an observed pixel, positive and finite.
+    location_unaries, feature_unaries
+        Log-odds of locations and features' pixels; rows is height - feature_rows + 1.
+    damping, evidence
+        Part of the old message that is kept; log-odds of an observed pixel.
     start
-        Added to the features' beliefs in the first sweep only: another start of
-        the same problem.
-
-    Raises
-    ------
-    InputError
-        If shapes do not fit, an entry is not floating or not finite, or a number
-        is out of range.
-
-    See Also
-    --------
-    deconvolve_reference : the same in plain torch.
+        Added to the features' beliefs in the first sweep only: another initialisation.
 
     Notes
     -----
@@ -120,10 +100,7 @@ def deconvolve_reference(
     evidence: float = EVIDENCE,
     start: Float[Tensor, "n_features feature_rows feature_columns"] | None = None,
 ) -> Deconvolution:
-    """Do what :func:`deconvolve` does in plain torch, on any device.
-
-    Takes, returns and raises what :func:`deconvolve` does.
-    """
+    """Do what :func:`deconvolve` does in plain torch, on any device."""
     _check(
         images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start
     )

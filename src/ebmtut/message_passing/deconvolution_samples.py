@@ -33,37 +33,20 @@ def sample_deconvolution(
     damping: float = 0.5,
     evidence: float = EVIDENCE,
 ) -> Deconvolution:
-    """Draw one posterior sample of locations and features by PMP.
+    """Sample locations and features from their posterior by PMP.
 
-    Logistic noise, the difference of two Gumbels, on every log-odds of S and
-    W; then max-product. Of several starts of the same perturbed problem the
-    one with the highest score is kept.
+    Logistic noise on every log-odds of S and W; then max-product. Of several
+    initialisations the one with the highest score is kept.
 
     Parameters
     ----------
-    images
-        Bits, float32 or float64.
-    n_features, feature_shape
-        Size of W.
-    n_sweeps
-        Updates of all messages.
-    generator
-        Source of the perturbations.
     location_prior, feature_prior
-        Probabilities of a 1 in S and in W, in (0, 1).
+        Probabilities of a 1 in S and in W.
     location_copies
-        How often the perturbed log-odds of a location count. 1 is the model;
-        the authors' program adds them once for every pixel of a feature.
+        How often the perturbed log-odds of a location count; 1 is the model.
     n_starts
-        Runs of max-product: one from the prior, the others with logistic
-        noise as ``start``.
-    damping, evidence
-        As in :func:`deconvolve`.
-
-    Raises
-    ------
-    InputError
-        As :func:`deconvolve`, and if a prior or a size is out of range.
+        Initialisations: one from the prior, the others with logistic noise as
+        ``start``.
     """
     for name, prior in (
         ("location_prior", location_prior),

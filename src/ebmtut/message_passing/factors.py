@@ -1,11 +1,8 @@
 """Max-product messages of logical factors: AND of two variables, OR of many.
 
-A message about a bit is one number, the log-odds n = log m(1) - log m(0). The
-parents of a factor are its inputs, and its child is their AND or their OR. A
-message from the factor to a bit leaves out the message that this bit sent
-(Lazaro-Gredilla, Dedieu and George, 2021, Appendix C.3).
-The cost is linear in the number of variables, though the factor's table has an
-entry for every configuration of them.
+A message about a bit is its log-odds n = log m(1) - log m(0). The parents of a factor
+are its inputs, and its child is their AND or OR. A message to a bit leaves out the one
+that this bit sent (Lazaro-Gredilla, Dedieu and George, 2021, Appendix C.3).
 """
 
 import torch
@@ -21,11 +18,6 @@ def and_to_child(
     """Message of an AND factor to its child.
 
     min(n_1 + n_2, n_1, n_2), written so that nothing cancels.
-
-    Parameters
-    ----------
-    first, second
-        Messages of the two parents to the factor.
     """
     larger = torch.maximum(first, second)
     return torch.minimum(first, second) + larger.clamp(max=0)
@@ -38,22 +30,13 @@ def and_to_parents(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """Messages of an AND factor to its two parents.
 
-    With the child's message n_c, the message to the first parent is
-    max(0, n_2 + n_c) - max(0, n_2), and the other one has n_1 in place of n_2.
+    The message to the first parent is max(0, n_2 + n_c) - max(0, n_2), and likewise the
+    other.
 
     Parameters
     ----------
-    first, second
-        Messages of the two parents to the factor.
     child
         Message of the child to the factor; infinite where the child is observed.
-
-    Returns
-    -------
-    to_first
-        Message to the first.
-    to_second
-        Message to the second.
     """
     return _gate(second, child), _gate(first, child)
 
@@ -67,11 +50,6 @@ def or_to_child(parents: Float[Tensor, "*shape n_parents"]) -> Float[Tensor, "*s
     """Message of an OR factor to its child.
 
     The sum of the positive messages; if there is none, the largest message.
-
-    Parameters
-    ----------
-    parents
-        Messages of the parents to the factor.
 
     Examples
     --------
@@ -88,18 +66,15 @@ def or_to_parents(
 ) -> Float[Tensor, "*shape n_parents"]:
     """Messages of an OR factor to its parents.
 
-    The message to parent i is min(n_c + sum of max(0, n_j), max(0, -max n_j)), with
-    the sum and the maximum over j other than i. This maximum is the largest of all
-    messages, except for the parent that sent it, for which it is the second largest.
+    The message to parent i is min(n_c + sum of max(0, n_j), max(0, -max n_j)), with the
+    sum and the maximum over j other than i.
 
     Parameters
     ----------
     parents
-        Messages of the parents to the factor: finite, or -inf where a parent is off.
-        A parent that sends inf, which means that it is on, gets NaN; all parents get
-        NaN if the child sends -inf, which contradicts the inf.
+        Finite, or -inf where a parent is off; inf, which means on, gives NaN.
     child
-        Message of the child to the factor; infinite where the child is observed.
+        Infinite where the child is observed.
 
     Notes
     -----

@@ -1,10 +1,8 @@
 """Perturb-and-MAP by linear programming: the relaxation, and where it is loose.
 
-The MAP state of a pairwise model is a vertex of a polytope that has too many faces to
-enumerate. Its relaxation keeps the faces that involve one pair: every pair has its own
-distribution, and the distributions of pairs that share a site have the same marginal at
-that site. If the solution is integral, it is the MAP state; where it is not integral,
-its values are at best one half.
+The relaxation keeps the faces of the polytope that involve one pair: pairs that share a
+site have the same marginal there. If the solution is integral, it is the MAP state;
+where it is not, its values are at best one half.
 """
 
 import math
@@ -37,8 +35,7 @@ class Relaxation:
     Attributes
     ----------
     x
-        Bits: 1 where the relaxed value is above
-        one half, so that an undecided site is 0.
+        Bits: 1 where the relaxed value is above one half.
     relaxed
         The solution p in [0, 1].
     bound
@@ -65,27 +62,20 @@ def relax(
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 
-    With p_i for x_i = 1, q_ij for both and b the unaries, the compact form
-    maximises w . q + b . p under q_ij <= p_i, q_ij <= p_j,
-    p_i + p_j - 1 <= q_ij and 0 <= q, p <= 1 (Lazaro-Gredilla, Dedieu and
-    George, 2021, Appendix D; the Ising model and the RBM are both lists of
-    pairs). The standard form has a variable for each of the four states of a
-    pair and two for each site.
+    With p_i for x_i = 1, q_ij for both and b the unaries, the compact form maximises w
+    . q + b . p under q_ij <= p_i, q_ij <= p_j, p_i + p_j - 1 <= q_ij and 0 <= q, p <= 1
+    (Lazaro-Gredilla, Dedieu and George, 2021, Appendix D). The standard form has a
+    variable for each of the four states of a pair and two for each site.
 
     Parameters
     ----------
-    model
-        Its weights are used, its biases are not.
     unaries
-        What stands in for the biases, for example biases and noise.
+        In place of the biases, for example biases and noise.
     form
         "compact" or "standard"; both have the same optima.
 
     Raises
     ------
-    InputError
-        If the model is no pairwise model, the shape does not fit, or an entry
-        is not floating or not finite.
     RuntimeError
         If the solver gives up.
 
@@ -128,23 +118,8 @@ def perturb_and_map_lp(
 
     Parameters
     ----------
-    model
-        A pairwise model.
     n_samples
-        Number of perturbations; every one costs a linear program.
-    generator
-        Source of the logistic noise, on the device of the model's parameters,
-        where the samples will lie.
-
-    Returns
-    -------
-    relaxation
-        Samples in ``x``; see `Relaxation` for how fractions are rounded.
-
-    Raises
-    ------
-    InputError
-        As `relax`, and if ``n_samples`` is less than 1.
+        Each costs a linear program.
     """
     terms = nonzero_pairs(model)
     shape = (n_samples, len(terms.bias))

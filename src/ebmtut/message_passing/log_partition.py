@@ -44,28 +44,18 @@ def log_partition_bound(
 ) -> LogPartitionBound:
     """Average the perturbed scores of perturbed maximisers.
 
-    log Z <= E max_x [-E(x) + sum_i g_i(x_i)] with independent, centred
-    Gumbels g_i(0), g_i(1) (Hazan and Jaakkola, 2012; Lazaro-Gredilla, Dedieu
-    and George, 2021, Equation 3). The maximiser depends on the differences
-    l_i = g_i(1) - g_i(0) alone, which are logistic, and
-    g_i(x_i) = l_i (x_i - 1/2) + (g_i(0) + g_i(1)) / 2. The last part has mean
-    zero whatever x is: it is left out, and most of the variance with it.
+    log Z <= E max_x [-E(x) + sum_i g_i(x_i)] with independent, centred Gumbels (Hazan
+    and Jaakkola, 2012; Lazaro-Gredilla, Dedieu and George, 2021, Equation 3). Of them
+    only the logistic l_i = g_i(1) - g_i(0) is kept, with g_i(x_i) = l_i (x_i - 1/2):
+    the rest has mean zero whatever x is.
 
     Parameters
     ----------
-    energy
-        Maps bits (batch, n_sites) to energies (batch,).
     x
-        Bits that maximise -E(x) + noise . x, one row a perturbation. The
-        mean of what worse bits score is below the bound, and may be below log Z.
+        Bits that maximise -E(x) + noise . x, one row a perturbation; worse bits score
+        lower.
     noise
         Standard logistic l.
-
-    Raises
-    ------
-    InputError
-        If ``x`` holds no bits or no rows, or the noise is of another shape, not
-        floating or not finite.
 
     Notes
     -----
@@ -95,28 +85,7 @@ def exact_perturb_and_map(
     n_sites: Annotated[int, Range(1, _MAX_SITES)],
     noise: Float[Tensor, "n_samples n_sites"],
 ) -> Float[Tensor, "n_samples n_sites"]:
-    """Maximise -E(x) + noise . x by trying every state.
-
-    Parameters
-    ----------
-    energy
-        Maps bits (batch, n_sites) to energies (batch,).
-    n_sites
-        Number of sites, at most 20.
-    noise
-        What the score of each bit is changed by.
-
-    Returns
-    -------
-    x
-        Bits, of the noise's dtype.
-
-    Raises
-    ------
-    InputError
-        If there are too many states, the energy has another size, or the noise is
-        of another shape, not floating or not finite.
-    """
+    """Maximise -E(x) + noise . x by trying every state."""
     noise = check_floats("noise", noise, (None, n_sites))
     size = getattr(energy, "n_sites", n_sites)
     if size != n_sites:

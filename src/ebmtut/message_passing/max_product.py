@@ -40,8 +40,8 @@ def plain_sweeps(
 ) -> tuple[Float[Tensor, "n_samples n_sites"], Float[Tensor, "n_samples 2 n_pairs"]]:
     """Send all messages so many times; return beliefs and messages.
 
-    A message from i to j is one number, its log-odds n. With p the log-odds of i
-    from all that it hears but what j says, and alpha the damping,
+    A message from i to j is one number, its log-odds n. With p the log-odds of i from
+    all but j, and alpha the damping,
 
         n <- alpha n + (1 - alpha) [max(0, p + w) - max(0, p)]    (Eq. 6).
     """
@@ -72,8 +72,8 @@ class MaxProductResult:
     beliefs
         Log-odds of the max-marginals, as max-product sees them.
     messages
-        Log-odds n of all messages, in the order of ``model.pair_terms()``: first
-        to second site, then back.
+        Log-odds in the order of ``model.pair_terms()``: first to second site, then
+        back.
     """
 
     x: Float[Tensor, "n_samples n_sites"]
@@ -95,43 +95,19 @@ def max_product(
 ) -> MaxProductResult:
     """Look for the most likely state by parallel, damped max-product.
 
-    Exact on trees once every message has crossed the tree. On the CPU by
-    compiled code, chosen by the kind of the model and its sparsity, with
-    samples spread over ``torch.get_num_threads()`` threads; on a GPU by
-    kernels chosen likewise, where there is Triton; elsewhere as
-    `max_product_reference`.
+    Exact on trees once every message has crossed the tree. Compiled code on the CPU, or
+    on a GPU with Triton, is chosen by the kind of the model and its sparsity.
 
     Parameters
     ----------
-    model
-        Its weights are used, its biases are not.
     unaries
-        What stands in for the biases, for example biases and noise; finite,
-        without gradients. The sites of an RBM are its visible units, then its
-        hidden ones.
-    n_sweeps
-        Updates of all messages.
-    damping
-        Part of the old message that is kept, in [0, 1); the paper's alpha.
+        In place of the biases, for example biases and noise; without gradients.
+    n_sweeps, damping
+        Updates of all messages, and part of the old message that is kept (alpha).
     init
-        Initial messages: "symmetric" is n = w / 2, which favours neither value;
-        "zero" is the paper's n = 0, which takes every neighbour for a 0 and biases
-        the samples towards 0.
-    messages
-        Initial messages instead, as `MaxProductResult` holds them.
+        "symmetric" is n = w / 2; "zero" is the paper's, which biases samples towards 0.
     return_messages
-        Whether the result holds the messages; they take
-        2 n_samples n_pairs numbers, which are not needed otherwise.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, of another shape, or not finite, or if
-        the unaries are not floating.
-
-    See Also
-    --------
-    max_product_reference : the same in plain torch.
+        Whether the result holds the 2 n_samples n_pairs messages.
 
     Notes
     -----
@@ -160,10 +136,7 @@ def max_product_reference(
     messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
-    """Do what `max_product` does in plain torch, on any device.
-
-    Takes, returns and raises the same.
-    """
+    """Do what `max_product` does in plain torch, on any device."""
     task = _checked(model, unaries, messages, n_sweeps, damping, init)
     beliefs, final = plain_sweeps(*task)
     return _result(beliefs, final if return_messages else None)

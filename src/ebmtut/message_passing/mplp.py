@@ -1,10 +1,8 @@
 """MPLP: message passing that descends a bound on the best score.
 
-Globerson and Jaakkola (2007) "fixed" max-product: visit one pair after the
-other, set its two messages to the best values given all others, and an upper
-bound on the maximum falls at every step. It always converges, to what the
-linear programming relaxation would say, too; for models whose relaxation is
-loose that is not much.
+Globerson and Jaakkola (2007): one pair after the other takes the best values of its two
+messages given all others, and an upper bound on the maximum falls at every step. It
+converges to what the linear programming relaxation would say.
 """
 
 from dataclasses import dataclass
@@ -33,7 +31,7 @@ class MPLP:
     x
         Bits: 1 where the belief is positive.
     beliefs
-        Log-odds. Zero, up to the tolerance, where the bound does not decide.
+        Log-odds: zero, up to the tolerance, where the bound does not decide.
     bound
         Upper bound on the best score.
     n_sweeps
@@ -58,32 +56,17 @@ def mplp(
 ) -> MPLP:
     """Look for the most likely state by MPLP.
 
-    The score is the sum of w x_i x_j over pairs, plus unaries . x.
-    With a_i the belief of i without the message of the pair, the pair sends
-    i the message (max(0, a_j + w) - max(0, a_j) - a_i) / 2, and j its mirror
-    image (Globerson and Jaakkola, 2007, edge updates). Pairs take turns in a
-    fixed order.
+    The score is the sum of w x_i x_j over pairs, plus unaries . x. With a_i the belief
+    of i without the message of the pair, the pair sends i the message (max(0, a_j + w)
+    - max(0, a_j) - a_i) / 2, and j its mirror image (Globerson and Jaakkola, 2007), in
+    a fixed order.
 
     Parameters
     ----------
-    model
-        Its weights are used, its biases are not.
     unaries
-        What stands in for the biases, for example biases and noise.
-    tolerance
-        A sample is done when a sweep changes no message by more.
-    max_sweeps
-        A sample is given up after so many.
-
-    Raises
-    ------
-    InputError
-        If the model is no pairwise model, shapes do not fit, an entry is not
-        floating or not finite, or a number is out of range.
-
-    See Also
-    --------
-    mplp_reference : the same in plain torch.
+        In place of the biases, for example biases and noise.
+    tolerance, max_sweeps
+        A sample is done when no message changes by more, or after so many sweeps.
 
     Examples
     --------
@@ -124,11 +107,7 @@ def mplp_reference(
     tolerance: float = 1e-6,
     max_sweeps: int = 10_000,
 ) -> MPLP:
-    """Do what `mplp` does in plain torch, on the CPU, all samples at once.
-
-    Takes, returns and raises the same, but sweeps every sample as often as the
-    slowest takes.
-    """
+    """Do what `mplp` does in plain torch, on the CPU, all samples at once."""
     terms, bias = _checked(model, unaries, tolerance, max_sweeps)
     to_first = bias.new_zeros(len(bias), len(terms.weight))
     to_second = torch.zeros_like(to_first)

@@ -50,11 +50,6 @@ def logistic_from_normal(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Map standard normals, monotonically, to standard logistics.
 
     The quantile transform log(Phi(z) / Phi(-z)), which keeps both tails.
-
-    Parameters
-    ----------
-    z
-        Any numbers.
     """
     return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
 
@@ -67,18 +62,8 @@ def correlated_normals(
 
     Parameters
     ----------
-    z
-        Standard normals.
     rho
-        In [0, 1]: 0 forgets ``z``, 1 keeps it. Two values t steps apart are
-        correlated by rho^(t/2).
-    generator
-        Where ``z`` lies. Advanced alike for every ``rho``.
-
-    Raises
-    ------
-    InputError
-        If ``rho`` is out of its range, or the generator elsewhere than ``z``.
+        In [0, 1]; two values t steps apart are correlated by rho^(t/2).
     """
     fresh = normal(z, generator=generator)
     return rho**0.5 * z + (1 - rho) ** 0.5 * fresh
@@ -92,25 +77,7 @@ def start_persistent(
     init: str = "symmetric",
     generator: torch.Generator,
 ) -> PersistentState:
-    """Draw the first noise; no message has been passed yet.
-
-    Parameters
-    ----------
-    model
-        The first model of the sequence.
-    n_samples
-        Number of samples. Their messages are kept, which takes
-        2 n_samples n_pairs numbers.
-    init
-        "symmetric" or "zero": the initial messages, as for `max_product`.
-    generator
-        On the device of the model's parameters.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or of another kind.
-    """
+    """Sample the first noise; no message has been passed yet."""
     terms = pairs_of(model)
     settings = check_settings(0, 0.0, init)
     check_generator(generator, terms.bias.device)
@@ -137,33 +104,16 @@ def persistent_perturb_and_max_product(
 ) -> PersistentState:
     """Perturb the perturbation, and go on with the messages.
 
-    Whatever ``rho``, the samples of one step are independent, with the noise of
-    `perturb_and_max_product`; those of successive steps are alike. The paper
-    correlates two Gumbels a bit, one for each value, and their difference
-    decides; here that difference, a logistic, is correlated itself.
+    The samples of one step are independent, those of successive steps are alike. The
+    paper correlates two Gumbels a bit; here their difference, a logistic, is
+    correlated.
 
     Parameters
     ----------
-    model
-        May differ from step to step, but for its pairs.
-    state
-        From `start_persistent` or the step before. Unchanged.
-    n_sweeps, damping
-        As for `max_product`.
+    model, state
+        With the same pairs in each step; from `start_persistent` or the step before.
     rho
-        In [0, 1]: how much of the noise is kept.
-    generator
-        On the device of the model's parameters.
-
-    Returns
-    -------
-    state
-        Its ``x`` are the new samples.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or the state is another model's.
+        How much of the noise is kept.
     """
     terms = pairs_of(model)
     before = check_floats("state.normals", state.normals, (None, len(terms.bias)))

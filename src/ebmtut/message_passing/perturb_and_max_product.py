@@ -32,35 +32,17 @@ def perturb_and_max_product(
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Sample: perturb the biases, then look for the most likely state.
 
-    Every sample has its own noise. Of two Gumbel variables per bit, one for each
-    value, only the difference matters, which is logistic. There is no Markov chain:
-    the samples are independent. Their distribution is near the model's, but differs
-    from it however many sweeps are made.
+    Of two Gumbel variables per bit only the difference matters, which is logistic. The
+    samples are independent; their distribution differs from the model's however many
+    sweeps are made.
 
     Parameters
     ----------
-    model
-        What to sample from; the sites of an RBM are its visible units, then
-        its hidden ones.
-    n_samples
-        Number of samples.
     n_sweeps, damping, init
         As for `max_product`.
     clamp
-        Values that sites are held at: 0, 1, or NaN where a site is free; one row
-        for all samples, or a row for each.
-    generator
-        On the device of the model's parameters.
-
-    Returns
-    -------
-    x
-        Bits, of the dtype of the biases.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, of another kind or of another shape.
+        Values that sites are held at: 0, 1, or NaN where free; for all or for each
+        sample.
 
     Examples
     --------
@@ -95,18 +77,8 @@ def clamp_unaries(
 
     Parameters
     ----------
-    model
-        Its weights say how large that is.
-    unaries
-        What stands in for the biases.
     clamp
         0, 1, or NaN where a site is free; one row for all, or a row for each.
-
-    Raises
-    ------
-    InputError
-        If the model is no pairwise model, or ``unaries`` or ``clamp`` have
-        another shape or other values.
 
     Examples
     --------

@@ -41,30 +41,13 @@ def log_partition_annealed(
     """Log partition function by annealed importance sampling from uniform bits.
 
     A chain makes one sweep of Gibbs sampling at each of `n_steps` times along p_t
-    proportional to exp(-tE) (Neal, 2001). The estimate of Z is unbiased, so that the
-    estimate of log Z is too low on average; more steps make the error smaller.
+    proportional to exp(-tE) (Neal, 2001). The estimate of Z is unbiased, so that of log
+    Z is too low on average.
 
     Parameters
     ----------
-    energy
-        Any energy of bits, evaluated n_sites + 2 times per step and chain.
-    n_chains
-        Independent chains, at least 2; the standard error is computed from them.
-    n_steps
-        Times after t = 0.
-    n_sites
-        Number of sites; None takes it from the energy.
-    generator
-        Source of randomness.
-    dtype
-        Dtype of the states handed to the energy; None takes
-        `ebmtut.energies.dtype_of_states`.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, `dtype` is not floating, the number of sites
-        unknown, or the energies have another shape or are not finite.
+    n_chains, n_steps
+        Independent chains, at least 2, which give the error; times after t = 0.
 
     Examples
     --------
@@ -104,10 +87,10 @@ class LogPartitions(NamedTuple):
     ----------
     importance
         By importance sampling.
-    share
-        Effective sample size of the importance sampling, as a fraction.
     annealed
         By annealing.
+    share
+        Effective sample size of the importance sampling, as a fraction.
     exact
         By enumeration, or None where there are more than 20 sites.
     """
@@ -140,19 +123,8 @@ def log_partitions(
     energy
         Any energy of bits.
     proposal
-        Where importance sampling draws from, such as independent bits with the
-        data's means.
-    n_draws
-        Of importance sampling.
-    n_chains, n_steps
-        Of annealing, see :func:`log_partition_annealed`.
-    generator
-        Source of randomness.
-
-    Raises
-    ------
-    InputError
-        As of the two estimates.
+        Where importance sampling samples, such as independent bits with the data's
+        means.
     """
     weights = log_weights(energy, proposal, n_draws, generator=generator)
     n_sites = proposal.n_sites

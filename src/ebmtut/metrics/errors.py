@@ -16,22 +16,6 @@ __all__ = ["negative_log_rmse", "rmse"]
 def rmse(estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]) -> float:
     """Root of the mean squared error over all entries.
 
-    Parameters
-    ----------
-    estimate, truth
-        Of couplings all entries count, the diagonal and both triangles, as in the
-        literature.
-
-    Returns
-    -------
-    error
-        In float64.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ or there is no entry.
-
     Examples
     --------
     >>> import torch
@@ -51,11 +35,8 @@ def negative_log_rmse(
 ) -> float:
     """Negative natural logarithm of :func:`rmse`; infinite where they agree.
 
-    NaN where an entry is NaN, and minus infinity where one is infinite.
-
-    The measure of the Ising tables of the energy-discrepancy and the discrete
-    flow-sampler papers.  On a periodic square lattice of side n and coupling
-    sigma, predicting zero scores ``-ln(|sigma| * 2 / n)``.
+    On a periodic square lattice of side n and coupling sigma, predicting zero scores
+    ``-ln(|sigma| * 2 / n)``.
 
     Examples
     --------

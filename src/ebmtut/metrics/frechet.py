@@ -3,11 +3,8 @@ r"""Distance between samples and data, in the features of a network that is name
 .. math:: d^2 = \lVert \mu_1 - \mu_2 \rVert^2
    + \operatorname{tr}\bigl(C_1 + C_2 - 2 (C_1^{1/2} C_2 C_1^{1/2})^{1/2}\bigr)
 
-is the squared Wasserstein distance between two Gaussians (Dowson and Landau, 1982).
-The literature's FID is this number in the features of one Inception network
-(Heusel et al., 2017). In the features of another network it is another number, and
-numbers of different networks cannot be compared. A distance can be compared with those
-of baselines in the same features: held-out data, a Gaussian fit, independent pixels.
+is the squared Wasserstein distance between two Gaussians (Dowson and Landau, 1982), in
+Inception's features the FID. Numbers of different networks cannot be compared.
 """
 
 from typing import NamedTuple
@@ -36,26 +33,7 @@ def gaussian_frechet_distance(
     mean2: Float[Tensor, " n"],
     covariance2: Float[Tensor, "n n"],
 ) -> float:
-    """Squared Wasserstein-2 distance between two Gaussians.
-
-    Parameters
-    ----------
-    mean1, mean2
-        Their means.
-    covariance1, covariance2
-        Their covariances, symmetric and without negative eigenvalues.
-
-    Returns
-    -------
-    value
-        At least 0; in float64.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, a number is not finite, or a covariance is not
-        symmetric.
-    """
+    """Squared Wasserstein-2 distance between two Gaussians."""
     n = len(check_floats("mean1", mean1, (None,)))
     check_floats("mean2", mean2, (n,))
     roots = []
@@ -81,22 +59,6 @@ def frechet_distance(
 
     Biased upwards by an amount that falls like 1/n: compare samples of equal size.
 
-    Parameters
-    ----------
-    features1, features2
-        One row a sample, at least two rows.
-
-    Returns
-    -------
-    value
-        At least 0.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two rows, other shapes or numbers that are not
-        finite.
-
     Examples
     --------
     >>> import torch
@@ -119,20 +81,8 @@ def frechet_distance(
 def class_score(probabilities: Float[Tensor, "n n_classes"]) -> float:
     r"""Exponential of the mutual information between a sample and its class.
 
-    :math:`\exp E\, KL(p(y | x) \,\|\, p(y))`, from 1 (no class is told, or a single
-    one is drawn) to the number of classes (every sample has a class for sure, all
-    classes equally often). With Inception's 1000 classes this is the inception
-    score (Salimans et al., 2016); with other classes it is another number.
-
-    Parameters
-    ----------
-    probabilities
-        A classifier's, one row a sample.
-
-    Raises
-    ------
-    InputError
-        If there is no row, or a row is no distribution.
+    :math:`\exp E\, KL(p(y | x) \,\|\, p(y))`, from 1 to the number of classes. With
+    Inception's 1000 classes this is the inception score (Salimans et al., 2016).
     """
     p = _distributions(probabilities)
     mean = p.mean(0, keepdim=True)
@@ -153,21 +103,9 @@ def precision_recall(
 ) -> PrecisionRecall:
     """Improved precision and recall (Kynkaanniemi et al., 2019, Equation 1).
 
-    A set's region is the union of balls around its points, each reaching to the
-    point's k-th nearest neighbour. Precision is the fraction of samples in the data's
-    region, recall the fraction of data in the samples' region.
-
-    Parameters
-    ----------
-    data, samples
-        Features, one row each.
-    n_neighbors
-        k; less than both numbers of rows.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ or there are too few rows.
+    A set's region is the union of balls around its points, each reaching to the k-th
+    nearest neighbour. Precision is the fraction of samples in the data's region, recall
+    the converse.
 
     Examples
     --------
@@ -210,20 +148,7 @@ def nearest_neighbors(
     *,
     block: Count = 1024,
 ) -> Neighbors:
-    """Find the nearest data point of each sample: a copy has distance 0.
-
-    Parameters
-    ----------
-    samples, data
-        Of one shape but for their number; Euclidean distance.
-    block
-        Samples held against the data at a time.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ or there are no data.
-    """
+    """Find the nearest data point of each sample: a copy has distance 0."""
     check_type("data", data, Tensor)
     check_range("len(data)", len(data), low=1, integer=True)
     check_shape("samples", samples, (None, *data.shape[1:]))
@@ -241,8 +166,7 @@ def nearest_neighbors(
 def pairwise_distances(x: Tensor, y: Tensor) -> Tensor:
     """Euclidean distances, from differences.
 
-    The faster matrix product loses the digits of points that are close to each other
-    or far from the origin.
+    A matrix product would lose the digits of points that are close to each other.
     """
     return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
 

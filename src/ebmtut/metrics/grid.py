@@ -1,9 +1,7 @@
 """Partition function and exact sampling of models over two Gray-coded coordinates.
 
-The 2**32 states of such a model are too many to sum over, but those of its leading
-bits are not. A histogram over 256 x 256 coarse cells is a proposal so close to the
-model that 2e5 samples give log Z to a few thousandths, and rejection gives independent
-samples without a Markov chain.
+A histogram over 256 x 256 coarse cells is a proposal so close to the model that 2e5
+samples give log Z to a few thousandths, and rejection gives independent samples.
 """
 
 import math
@@ -51,20 +49,15 @@ def grid_log_partition(
 
     Parameters
     ----------
-    energy
-        Any energy.
-    generator
-        Source of randomness.
     n_samples
-        Draws of importance sampling.
+        Of importance sampling.
     bits_per_coordinate, coarse_bits, draws_per_cell, uniform, dtype
         As for :meth:`HistogramProposal.fit`.
 
     Returns
     -------
     fit
-        The estimate with its standard error, the effective sample size as a
-        fraction, and the fitted proposal.
+        The estimate, its effective sample size as a fraction, and the fitted proposal.
     """
     proposal = HistogramProposal.fit(
         energy,
@@ -95,37 +88,16 @@ def sample_by_proposal(
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Independent samples of a model by rejection from a proposal.
 
-    A proposal of weight w is accepted with probability w / bound.  The bound is the
-    largest weight seen so far; when it rises, the samples accepted before are thinned
-    accordingly.  After N proposals the distribution differs from the model's by the
-    mass that lies above the bound, of order 1/N in total variation (Caffo, Booth and
-    Davis 2002, empirical supremum rejection sampling).
+    The bound is the largest weight seen so far; when it rises, earlier samples are
+    thinned accordingly. After N proposals the error is of order 1/N in total variation
+    (Caffo, Booth and Davis 2002, empirical supremum rejection sampling).
 
     Parameters
     ----------
-    energy
-        Any energy.
-    proposal
-        Source of the proposals; the closer to the model, the fewer are needed.
-    n_samples
-        Number of samples to return.
-    generator
-        Source of randomness.
-    batch
-        Proposals at a time.
-    min_draws
-        Least number of proposals, so that the bound is well known.
-    max_draws
-        Number of proposals after which to give up.
-    dtype
-        Dtype of the states handed to the energy and returned; None takes
-        `ebmtut.energies.dtype_of_states`.
-
-    Raises
-    ------
-    InputError
-        If ``max_draws`` proposals give too few samples, ``dtype`` is not floating,
-        or the energies have another shape or are not finite.
+    proposal, batch
+        The closer to the model, the fewer are needed; proposals at a time.
+    min_draws, max_draws
+        Least number of proposals, for the bound, and the number after which to give up.
     """
     check_type("generator", generator, torch.Generator)
     dtype = dtype_of_states(energy) if dtype is None else dtype

@@ -32,21 +32,9 @@ class ImageJudge(nn.Module):
 
     Parameters
     ----------
-    side
-        Pixels a side of the images, at least 8.
-    n_classes
-        At least 2.
-    channels
-        Of the first convolution; the others have twice as many.
-    n_features
-        Units before the last layer: what `features` returns.
-    n_colors
-        Colours of a pixel: 1 for grey images.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range.
+    channels, n_features
+        Of the first convolution, others have twice as many; units that `features`
+        returns.
     """
 
     @checked
@@ -89,13 +77,6 @@ class ImageJudge(nn.Module):
         ----------
         images
             (batch, side, side), or (batch, n_colors, side, side); in [-1, 1].
-        block
-            Images at a time.
-
-        Raises
-        ------
-        InputError
-            If the shape is another, or a pixel is not finite.
         """
         square = (self.side, self.side)
         grey = self.n_colors == 1 and images.dim() == 3
@@ -141,32 +122,10 @@ def train_image_judge(
 
     Parameters
     ----------
-    images
-        (n, side, side) grey or (n, n_colors, side, side), in [-1, 1].
-    labels
-        Classes from 0.
-    generator
-        Source of the weights, batches and noise.
-    n_steps, batch_size, learning_rate
-        Of the training.
-    pixel_noise
-        Standard deviation of the noise on each pixel of a batch; without it the
-        features depend on noise too faint to be seen.
-    largest_shift
-        Each image of a batch is shifted by up to so many pixels along both axes, with
-        its border repeated, so that a few thousand images suffice for training.
-    channels
-        As for `ImageJudge`.
-
-    Returns
-    -------
-    image_judge
-        In evaluation mode, its weights frozen.
-
-    Raises
-    ------
-    InputError
-        If images and labels do not match, or a number or a pixel is out of range.
+    images, labels
+        (n, side, side) or (n, n_colors, side, side), in [-1, 1]; classes from 0.
+    pixel_noise, largest_shift
+        Standard deviation of the noise, and shift in pixels, of training images.
     """
     check_generator(generator)
     check_type("images", images, Tensor)

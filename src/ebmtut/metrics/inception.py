@@ -1,9 +1,7 @@
 """FID and the inception score: the literature's numbers, in Inception's features.
 
-A thin bridge to torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``),
-whose network gives the features of the original TensorFlow one to machine precision.
-Both numbers are computed from these features by `ebmtut.metrics.frechet_distance` and
-`ebmtut.metrics.class_score`, and equal the library's. The weights (91 MB) are not
+Torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``) gives the features
+of the original TensorFlow network to machine precision. The weights (91 MB) are not
 downloaded; the caller names their file.
 """
 
@@ -40,10 +38,9 @@ class InceptionFeatures(NamedTuple):
     Attributes
     ----------
     pooled
-        Its 2048 features, (n, 2048): those of the FID.
+        2048 features, (n, 2048): those of the FID.
     probabilities
-        Of its 1008 classes, (n, 1008), from the layer without bias: those of the
-        inception score.
+        Of its 1008 classes, (n, 1008): those of the inception score.
     """
 
     pooled: Tensor
@@ -66,16 +63,6 @@ def inception_features(
         In [0, 1], with three colours; rounded to bytes, as files of pictures are.
     weights
         The file that `INCEPTION_WEIGHTS` publishes.
-    batch_size
-        Images at a time.
-    device
-        Where the network runs.
-
-    Raises
-    ------
-    InputError
-        If the images have another shape or range, torch-fidelity is not installed,
-        or the weights are not there or not those.
     """
     check_floats("images", images, (None, 3, None, None))
     check_within("images", images, 0, 1)
@@ -92,19 +79,7 @@ def inception_features(
 
 
 def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
-    """Frechet inception distance (Heusel et al., 2017).
-
-    Parameters
-    ----------
-    data, samples
-        Features of each; the literature takes 50,000 samples, and fewer give a
-        larger distance.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two rows of either.
-    """
+    """Frechet inception distance of features (Heusel et al., 2017: 50,000 of each)."""
     for name, value in (("data", data), ("samples", samples)):
         check_type(name, value, InceptionFeatures)
     return frechet_distance(data.pooled, samples.pooled)

@@ -6,24 +6,16 @@ level to the next below,
 .. math:: \log\frac{Z_t}{Z_{t+1}} = \log E_{x \sim p_{t+1}}\left[
    e^{-E(x, t) + E(x, t + 1)}\right],
 
-is estimated from samples of the level above. The estimate of a ratio is unbiased, so
-that the estimate of its logarithm is a stochastic lower bound. The bound converges to
-the true value with the number of samples (Gao et al., 2021, Appendix A.6; Grosse et
-al., 2016) if the samples have the distribution of the level.
-
-Samples of chains do not have exactly this distribution: the levels are learned one by
-one, and one step of noise does not transform the distribution of level t into exactly
-that of level t + 1. Particles with weights do not need this agreement (sequential Monte
-Carlo: Del Moral, Doucet and Jasra, 2006). Each particle estimates the mass of the
-conditional distribution of :math:`x_t` given its :math:`x_{t+1}` from M Gaussian
-proposals, :math:`x^m \sim N(a\, x_{t+1}, \sigma^2)`,
+a stochastic lower bound if the samples have the distribution of the level (Gao et al.,
+2021, Appendix A.6). Weighted particles do not need this (Del Moral, Doucet and Jasra,
+2006): each estimates, from M Gaussian proposals :math:`x^m \sim N(a\, x_{t+1},
+\sigma^2)`,
 
 .. math:: w = \frac{1}{M} \sum_m e^{-E(x^m, t) + |x^m|^2 / 2} \Big/
    e^{-E(x_{t+1}, t + 1) + |x_{t+1}|^2 / 2},
 
 the mean of w estimates :math:`Z_t / Z_{t+1}`, and the particles of level t are
-resampled among all proposals by their weights. The product of the ratios is an unbiased
-estimate of :math:`Z_t` whatever the energies are.
+resampled among all proposals by their weights. The product is unbiased for Z.
 """
 
 import math
@@ -59,8 +51,7 @@ class LevelPartition(NamedTuple):
     Attributes
     ----------
     levels
-        log Z of each level: a stochastic lower bound, and its standard error; that
-        of a single run as far as the samples of the levels are independent.
+        log Z of each level: a stochastic lower bound, and its standard error.
     effective
         Effective sample size of each ratio, as a fraction.
     """
@@ -75,27 +66,12 @@ def bits_per_dimension(
 ) -> Estimate:
     """Bits per coordinate: mean of minus log2 density, in the units of the states.
 
-    In units that are u times as large the value is lower by log2(u). With a lower bound
-    of log Z in place of log Z the value is too low, in the energy's favour.
+    With a lower bound of log Z the value is too low, in the energy's favour.
 
     Parameters
     ----------
-    energies
-        Of held-out states: minus log density, up to the constant.
-    n_dims
-        Coordinates of a state.
-    log_partition
-        log Z; None where the energies are normalised.
-
-    Returns
-    -------
-    estimate
-        With the standard error of the mean and that of log Z together.
-
-    Raises
-    ------
-    InputError
-        If there is no energy, or one is not finite.
+    energies, log_partition
+        Of held-out states, up to log Z; None where the energies are normalised.
     """
     check_floats("energies", energies, (None,))
     check_range("len(energies)", len(energies), low=1, integer=True)
@@ -117,16 +93,8 @@ def log_partition_chain(
 
     Parameters
     ----------
-    energy
-        Of levels 0 to T - 1.
     samples
-        ``samples[t]`` of level t, T + 1 of them, as `progressive_samples` gives
-        them; the last are white noise, the first are not used.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two levels or samples, or they are not finite.
+        ``samples[t]`` of level t, T + 1 of them, as `progressive_samples` gives them.
     """
     check_type("samples", samples, Tensor)
     check_range("number of levels", len(samples), low=2, integer=True)
@@ -172,24 +140,8 @@ def log_partition_particles(
 
     Parameters
     ----------
-    energy
-        Of levels 0 to T - 1.
-    noise
-        The forward chain.
-    n_dims
-        Length of a state.
-    generator
-        Source of randomness.
-    n_particles, n_starts
-        Of a run; of a particle, M.
-    n_runs
-        Independent runs, of whose Z the mean is taken; their spread is the
-        standard error.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two runs or particles, or a count is below 1.
+    n_particles, n_starts, n_runs
+        Of a run; of a particle; independent runs, whose spread is the error.
     """
     check_generator(generator)
     sizes = (n_particles, n_starts, n_dims)

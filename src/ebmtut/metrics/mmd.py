@@ -1,14 +1,9 @@
-r"""Maximum mean discrepancy between samples of binary states.
+r"""Squared maximum mean discrepancy between samples of binary states.
 
 .. math:: \mathrm{MMD}^2 = E\,k(x, x') + E\,k(y, y') - 2\,E\,k(x, y)
 
-Two kernels are in use, and their values do not compare: energy discrepancy
-and its baselines use ``exp(-0.1 * Hamming distance)`` (code of Zhang et al.
-2022), perturb-and-max-product ``exp(-Hamming distance / n_sites)``.
-Numbers of the density literature are U-statistics in units of 1e-4; those of
-perturb-and-max-product are natural logarithms of V-statistics.
-
-Every function here returns the *squared* discrepancy.
+Energy discrepancy uses U-statistics of ``exp(-0.1 * Hamming distance)`` (code of Zhang
+et al. 2022), perturb-and-max-product V-statistics of ``exp(-distance / n_sites)``.
 """
 
 from typing import Annotated
@@ -29,20 +24,7 @@ STATISTICS = ("u", "v")
 def hamming_distances(
     x: Float[Tensor, "n_x n_sites"], y: Float[Tensor, "n_y n_sites"]
 ) -> Float[Tensor, "n_x n_y"]:
-    """Numbers of differing sites of all pairs of rows, by two matrix products.
-
-    Exact, in float32 or more, since the counts are small integers.
-
-    Parameters
-    ----------
-    x, y
-        Bits.
-
-    Raises
-    ------
-    InputError
-        If they are no bits, or of different numbers of sites.
-    """
+    """Numbers of differing sites of all pairs of rows, by two matrix products."""
     check_bits("x", x)
     check_bits("y", y, x.shape[1])
     return _distances(x, y)
@@ -66,29 +48,7 @@ def hamming_kernel_mean(
     *,
     block: Count = 2048,
 ) -> float:
-    """Mean of ``exp(-rate * Hamming distance)`` over all pairs of rows.
-
-    Parameters
-    ----------
-    x, y
-        Bits.
-    rate
-        Decay of the kernel a differing site.
-    block
-        Rows of each sample that are held against each other at a time; the
-        memory is ``block**2`` numbers, whatever the sample sizes.
-
-    Returns
-    -------
-    mean
-        Summed in float64.
-
-    Raises
-    ------
-    InputError
-        If they are no bits, of different numbers of sites or empty, or
-        ``block`` is less than 1.
-    """
+    """Mean of ``exp(-rate * Hamming distance)`` over all pairs of rows, in float64."""
     check_bits("x", x, least=1)
     check_bits("y", y, x.shape[1], least=1)
     return _kernel_mean(x, y, rate, block)
@@ -122,31 +82,13 @@ def mmd(
 
     Parameters
     ----------
-    x, y
-        Bits, at least two rows each.
     kernel
-        ``"exponential_hamming"``: exp(-bandwidth * Hamming distance);
-        ``"average_hamming"``: exp(-Hamming distance / n_sites).
-    bandwidth
-        Decay of the first kernel per differing site; unused by the second.
+        ``"exponential_hamming"``: exp(-bandwidth * distance), or ``"average_hamming"``:
+        exp(-distance / n_sites).
     statistic
-        ``"u"`` leaves out the pairs of a row with itself.  It is unbiased, and about
-        half the time below zero for samples of the same distribution.  ``"v"`` keeps
-        these pairs.  It is never negative, and biased upwards by about
-        (1 - mean kernel) (1/n_x + 1/n_y).
-    block
-        Rows that are compared at a time.
-
-    Returns
-    -------
-    squared
-        No gradient flows through it.
-
-    Raises
-    ------
-    InputError
-        If a state is no bit, the numbers of sites differ, a sample has fewer
-        than 2 rows, or an option is unknown.
+        ``"u"`` leaves out the pairs of a row with itself and is unbiased. ``"v"`` keeps
+        them: it is never negative, and biased upwards by about (1 - mean kernel) (1/n_x
+        + 1/n_y).
 
     Examples
     --------
@@ -177,23 +119,8 @@ def mmd_of_fresh_sample(
 ) -> float:
     """Expected squared discrepancy, a V-statistic, of a perfect sampler.
 
-    The expectation over ``n`` samples and ``m`` data points, independent and of the
-    same distribution, is (1 - mean kernel) (1/n + 1/m), which is sampling error alone.
-    A model that was trained on the data it is compared with may be below this value.
-
-    Parameters
-    ----------
-    x
-        Data, bits, from which the mean kernel is estimated.
-    n
-        Size of the sample that would be compared with them.
-    kernel, bandwidth
-        As for `mmd`.
-
-    Raises
-    ------
-    InputError
-        As for `mmd`.
+    For ``n`` samples and ``m`` data points it is (1 - mean kernel) (1/n + 1/m),
+    sampling error alone. A model trained on the same data may be below this value.
     """
     rate = _rate(x, kernel, bandwidth)
     m = len(x)

@@ -1,13 +1,9 @@
 r"""Negative log-likelihood of an unnormalised model, and its partition function.
 
-For samples z of a proposal q,
+.. math:: \log Z = \log E_q\left[ e^{-E(z)} / q(z) \right]
 
-.. math:: \log Z = \log E_q\left[ e^{-E(z)} / q(z) \right],
-
-estimated by the log-mean-exp of the log weights -E(z) - log q(z).  The
-estimate of Z is unbiased, so that of log Z is biased downwards (by half its
-squared standard error, to first order), and a model's NLL looks too good where
-the proposal misses mass: report the effective sample size beside it.
+is estimated from samples z of a proposal q. The estimate of Z is unbiased, that of log
+Z too low, above all where q misses mass: report the effective sample size beside it.
 """
 
 import math
@@ -47,28 +43,6 @@ def log_weights(
 ) -> Float64[Tensor, " n_samples"]:
     """Log importance weights -E(z) - log q(z) of samples z of a proposal.
 
-    Parameters
-    ----------
-    energy
-        Any energy.
-    proposal
-        Distribution to sample from.
-    n_samples
-        Number of samples.
-    generator
-        Source of randomness.
-    batch
-        Samples that are held in memory at a time.
-    dtype
-        Dtype of the states handed to the energy; None takes
-        `ebmtut.energies.dtype_of_states`.
-
-    Raises
-    ------
-    InputError
-        If `n_samples` is less than 2 or `batch` less than 1, `dtype` is not
-        floating, or the energies have another shape or are not finite.
-
     Examples
     --------
     >>> import torch
@@ -101,14 +75,7 @@ def log_partition_importance(
     batch: int = 16384,
     dtype: torch.dtype | None = None,
 ) -> Estimate:
-    """Log partition function by importance sampling from a fitted proposal.
-
-    Parameters
-    ----------
-    energy, proposal, n_samples, generator, batch, dtype
-        As for :func:`log_weights`.
-
-    """
+    """Log partition function by importance sampling from a fitted proposal."""
     return estimate_log_mean_exp(
         log_weights(
             energy, proposal, n_samples, generator=generator, batch=batch, dtype=dtype
@@ -130,16 +97,6 @@ def log_partition_uniform(
 
     ``log Z = LSE(-E) + n_sites ln 2 - ln n`` (code of Zhang et al. 2022, there
     with a million samples of 32 bits).
-
-    Parameters
-    ----------
-    energy
-        Any energy.
-    n_sites
-        Number of bits of a state, at least 1.
-    n_samples, generator, batch, dtype
-        As for :func:`log_weights`.
-
 
     Examples
     --------
@@ -169,27 +126,8 @@ def nll(
 
     Parameters
     ----------
-    energy
-        Any energy.
-    x
-        Held-out states, at least 2.
     log_partition
-        Log partition function, exact or estimated; an estimate's standard
-        error enters the result's.
-    batch
-        States that are evaluated at a time.
-
-    Returns
-    -------
-    estimate
-        Mean of E(x) + log Z, and its standard error.
-
-    Raises
-    ------
-    InputError
-        If the states are no bits, fewer than 2, `batch` is less than 1, or the
-        energies have another shape or, as the log partition function, are not
-        finite.
+        Exact or estimated; an estimate's standard error enters the result's.
     """
     check_bits("x", x, least=2)
     if not isinstance(log_partition, Estimate):

@@ -28,16 +28,6 @@ def pair_covariances(
 ) -> Float64[Tensor, "n_sites n_sites"]:
     """Covariances of all pairs of different sites; zero on the diagonal.
 
-    Parameters
-    ----------
-    x
-        Bits.
-
-    Raises
-    ------
-    InputError
-        If they are no bits, or fewer than two rows.
-
     Examples
     --------
     >>> import torch
@@ -58,16 +48,8 @@ def covariance_error(
 
     Parameters
     ----------
-    x
-        Bits.
     truth
         `pair_covariances` of the data.
-
-    Raises
-    ------
-    InputError
-        If `x` are no bits or the sites differ in number, or if the truth has no
-        covariance at all.
     """
     found = pair_covariances(x)
     check_shape("truth", truth, found.shape)
@@ -81,22 +63,8 @@ def covariance_error_of_fresh_sample(
 ) -> float:
     """Return the expected `covariance_error` of ``n`` exact samples.
 
-    The samples have the distribution of the data. The value is the root of the expected
-    square, to leading order in 1/n: a covariance over n samples has the variance
-    (E (x_i - m_i)² (x_j - m_j)² - C_ij²) / n, and for bits the square (x_i - m_i)² is
-    linear in x_i.
-
-    Parameters
-    ----------
-    x
-        Data, bits; their frequencies are the distribution.
-    n
-        Size of the sample that would be compared with them.
-
-    Raises
-    ------
-    InputError
-        As for `covariance_error`.
+    The root of the expected square to leading order in 1/n: a covariance over n samples
+    has the variance (E (x_i - m_i)² (x_j - m_j)² - C_ij²) / n.
     """
     truth = pair_covariances(x)
     mean = x.double().mean(0)

@@ -27,15 +27,8 @@ class PlaneGrid:
 
     Parameters
     ----------
-    extent
-        Half the side of the square, positive.
-    n
-        Cells a side, at least 2.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range.
+    extent, n
+        Half the side of the square, and cells a side.
     """
 
     extent: Positive
@@ -58,15 +51,7 @@ class PlaneGrid:
     def energies(
         self, energy: EnergyFunction, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "n n"]:
-        """Energies at the points, in float64.
-
-        Parameters
-        ----------
-        energy
-            Of the plane.
-        dtype
-            Of the points that the energy is given.
-        """
+        """Energies at the points, in float64."""
         parts = self.points.to(dtype).split(16384)
         values = torch.cat([energies_of(energy, part) for part in parts])
         return values.double().reshape(self.n, self.n)
@@ -81,13 +66,7 @@ class PlaneGrid:
         return -energies.double() - self.log_partition(energies)
 
     def kl(self, log_p: Float[Tensor, "n n"], log_q: Float[Tensor, "n n"]) -> float:
-        """Kullback-Leibler divergence of q from p, both normalised on the square.
-
-        Raises
-        ------
-        InputError
-            If a shape is another, or p has no mass on the square.
-        """
+        """Kullback-Leibler divergence of q from p, both normalised on the square."""
         p = self._normed("log_p", log_p)
         q = self._normed("log_q", log_q)
         inside = p > -math.inf

@@ -91,25 +91,16 @@ class BernoulliProposal:
 class HistogramProposal:
     """A histogram over coarse cells of the plane, uniform inside each cell.
 
-    The states are Gray codes of two coordinates.  The leading bits of a coordinate's
-    code (sign first) are the same for all states of a coarse interval, so the
-    distribution is a categorical one of the leading bits, times independent uniform
-    bits for the rest.
+    The states are Gray codes of two coordinates. The leading bits of a coordinate's
+    code (sign first) are the same for all states of a coarse interval: a categorical
+    distribution, times independent uniform bits.
 
     Parameters
     ----------
     masses
-        Probabilities of the cells, ``2**coarse_bits`` per side, up to a factor that
-        makes their sum 1; indexed by the leading bits of the first and the second
-        coordinate read as binary numbers.
+        Of the cells, up to a factor; indexed by the leading bits as binary numbers.
     bits_per_coordinate
-        Bits of one coordinate, at least the ``coarse_bits`` of ``masses``.
-
-    Raises
-    ------
-    InputError
-        If the masses are not square with a power of 2 a side, not floating,
-        finite and >= 0, or all 0, or there are too few bits.
+        At least the ``coarse_bits`` of ``masses``.
     """
 
     def __init__(
@@ -156,28 +147,12 @@ class HistogramProposal:
 
         Parameters
         ----------
-        energy
-            Any energy.
-        generator
-            Source of randomness.
-        bits_per_coordinate
-            Bits of one coordinate.
-        coarse_bits
-            Leading bits that name a coarse interval.
+        bits_per_coordinate, coarse_bits
+            Bits of one coordinate, and those that name a coarse interval.
         draws_per_cell
-            States in each cell whose mean exp(-E) is taken for the cell.
+            States in each cell whose mean exp(-E) is its mass.
         uniform
-            Mass that is spread over all states alike.  It bounds the weights
-            exp(-E) / q, and so their variance, wherever the fit misses.
-        dtype
-            Dtype of the states handed to the energy; None takes
-            `ebmtut.energies.dtype_of_states`.
-
-        Raises
-        ------
-        InputError
-            If a number is out of range, `dtype` is not floating, or the
-            energies have another shape or are not finite.
+            Mass that is spread over all states alike, which bounds the weights.
         """
         check_type("generator", generator, torch.Generator)
         dtype = dtype_of_states(energy) if dtype is None else dtype

@@ -42,18 +42,10 @@ def grid_points(
 ) -> Float64[Tensor, "n_points 2"]:
     """Centres of n x n square cells that cover [-extent, extent]^2.
 
-    Parameters
-    ----------
-    extent
-        Half the side of the square.
-    n
-        Cells a side.
-
     Returns
     -------
     points
-        Row k * n + j has the j-th x and the k-th
-        y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
+        Row k * n + j has the j-th x and the k-th y.
     """
     centre = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) * (
         2.0 * extent / n
@@ -74,23 +66,16 @@ def landscape(
 
     Parameters
     ----------
-    ax
-        Where to draw.
     log_density
-        Shape (n, n), up to a constant, rows of growing y, on the cells of
-        :func:`grid_points`; minus infinity where there is no mass.
-    extent
-        Half the side of the square.
-    points
-        Points (k, 2) to draw on top.
-    ticks
-        Whether to label the axes' ends and centre.
+        (n, n), up to a constant, rows of growing y, on the cells of
+        :func:`grid_points`.
+    extent, points, ticks
+        Half the side; points (k, 2) on top; whether to label ends and centre.
 
     Returns
     -------
     image
-        Linear in the density.  The scale ends where 99.8 percent of the cells
-        lie below, so that a single spike does not darken everything else.
+        Linear in the density, up to where 99.8 percent of the cells lie below.
     """
     log_density = _square("log_density", log_density)
     top = log_density.max()
@@ -125,20 +110,8 @@ def heatmap(
 
     Parameters
     ----------
-    ax
-        Where to draw.
-    matrix
-        Shape (d, d).
     limit
-        Value at which the colours end, on both sides; by default the largest
-        magnitude.  Give all maps of a figure the same.
-    ticks
-        Whether to label the first and the last row and column.
-
-    Returns
-    -------
-    image
-        For a colour bar.
+        Value at which the colours end; give all maps of a figure the same.
     """
     matrix = _square("matrix", matrix)
     if limit is None:
@@ -159,15 +132,10 @@ def image_grid(
 
     Parameters
     ----------
-    ax
-        Where to draw; its axes are hidden.
     images
-        Shape (n, height, width), ones drawn black, or (n, 3, height, width): shares of
-        red, green and blue.
+        (n, height, width), ones drawn black, or (n, 3, height, width) in colour.
     n_columns
         Images a row; by default about as many as rows.
-    **kwargs
-        Handed to ``imshow``, such as ``vmin`` and ``vmax``.
     """
     images = _array(images)
     in_color = images.ndim == 4 and images.shape[1] == 3
@@ -206,20 +174,13 @@ def state_cube(
 
     Parameters
     ----------
-    ax
-        Where to draw; its axes are hidden.
-    title
-        Stands above it.
-    sizes
-        Area of each disc in square points, or one for all, in the order of
-        `ebmtut.states.enumerate_states`.  Each label begins where its disc ends.
-    colors
-        Of each disc, or one for all.
+    sizes, colors
+        Area in square points, and colour, of each disc, or one for all.
 
     Returns
     -------
     corners
-        Where the states stand, for marks of one's own.
+        Where the states stand.
     """
     n_bits = 3
     bits = np.arange(2**n_bits)[:, None] >> np.arange(n_bits)[::-1] & 1
@@ -250,14 +211,8 @@ def mean_band(ax: Axes, x: ArrayLike, runs: ArrayLike | Tensor, **kwargs: Any) -
 
     Parameters
     ----------
-    ax
-        Where to draw.
-    x
-        Shape (k,).
-    runs
-        Shape (n_seeds, k); with one seed there is no band.
-    **kwargs
-        Handed to ``plot``, such as ``color`` and ``label``.
+    x, runs
+        (k,), and (n_seeds, k); with one seed there is no band.
     """
     runs = _array(runs)
     x = np.asarray(x)

@@ -39,8 +39,7 @@ _FONTS = ("Segoe UI", "Roboto", "Helvetica Neue", "Arial", "Liberation Sans")
 def use_style() -> None:
     """Set matplotlib's defaults to the book's style.
 
-    The background is opaque white: themes put pictures on white in dark mode
-    too, and black text on a transparent ground would vanish elsewhere.
+    The background is opaque white, which dark themes need.
     """
     installed = set(font_manager.fontManager.get_font_names())
     fonts = [name for name in _FONTS if name in installed]
@@ -89,11 +88,6 @@ def figure_size(kind: Annotated[str, OneOf(_SIZES)] = "full") -> tuple[float, fl
     ----------
     kind
         ``"full"``, ``"wide"`` (the text's width), ``"half"`` or ``"square"``.
-
-    Raises
-    ------
-    InputError
-        If there is no such kind.
     """
     return _SIZES[kind]
 
@@ -106,38 +100,22 @@ def panel_size(
 
     Parameters
     ----------
-    n_rows, n_columns
-        Panels down and across.
-    aspect
-        Height of a panel over its width.
-    title
-        Inches above each panel for its title.
+    aspect, title
+        Height of a panel over its width, and inches above each panel for its title.
     """
     panel = TEXT_WIDTH / n_columns
     return TEXT_WIDTH, n_rows * (panel * aspect + title)
 
 
 def part_rows(figure: Figure) -> None:
-    """Set a row's axis labels apart from the titles of the row below.
-
-    Parameters
-    ----------
-    figure
-        Of several rows of panels, laid out by `use_style`'s constrained layout.
-    """
+    """Set a row's axis labels apart from the titles of the row below."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.set(h_pad=0.1)  # type: ignore[call-arg]
 
 
 def plain_log(axis: XAxis | YAxis) -> None:
-    """Label a logarithmic axis of a decade or two with 10, 20, 50 and not with powers.
-
-    Parameters
-    ----------
-    axis
-        ``ax.xaxis`` or ``ax.yaxis``; its scale becomes logarithmic.
-    """
+    """Label a logarithmic axis of a decade or two with 10, 20, 50, not with powers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:g}")

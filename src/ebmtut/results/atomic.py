@@ -15,22 +15,7 @@ __all__ = ["check_writable", "replace_file", "replace_folder"]
 def check_writable(folder: str | Path) -> Path:
     """Make a folder and prove that files can be written to it.
 
-    Called before a long run, so that its end is not where one learns it.
-
-    Parameters
-    ----------
-    folder
-        The folder; its parents are made too.
-
-    Returns
-    -------
-    folder
-        The folder.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be made or written to; the message names it.
+    Called before a long run. Raises `InputError` that names the folder.
     """
     check_type("folder", folder, str, Path)
     folder = Path(folder)
@@ -66,9 +51,8 @@ def replace_file(path: str | Path, content: bytes) -> None:
 def replace_folder(target: str | Path) -> Iterator[Path]:
     """Give a fresh folder to fill, and put it in the target's place at the end.
 
-    If the block fails, the target is as it was.  If the process is killed, at
-    worst a hidden folder ``.tmp-*`` is left beside the target; it holds the old
-    content if the kill falls between the two renames.
+    If the block fails, the target is as it was. If the process is killed, at worst a
+    hidden folder ``.tmp-*`` is left beside the target.
     """
     target = Path(target)
     parent = check_writable(target.parent)

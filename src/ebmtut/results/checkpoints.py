@@ -24,17 +24,8 @@ def save_checkpoint(
 
     Parameters
     ----------
-    path
-        The file; its folder is made if need be.
-    tensors
-        Any dtypes and devices; copies on the CPU are stored.
-    meta
-        JSON-able facts, such as the step and the configuration.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to or ``meta`` is not JSON-able.
+    tensors, meta
+        Copies on the CPU are stored; JSON-able facts.
     """
     check_type("tensors", tensors, Mapping)
     # Clones: safetensors refuses tensors that share memory or have gaps.
@@ -50,23 +41,10 @@ def save_checkpoint(
 def load_checkpoint(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Read what :func:`save_checkpoint` wrote.
 
-    Parameters
-    ----------
-    path
-        The file.
-
-    Returns
-    -------
-    tensors
-        On the CPU.
-    meta
-        The facts.
-
     Raises
     ------
     InputError
-        If the file is missing or damaged: a single flipped bit is told by the
-        checksum. A file from before there was one is believed.
+        If the file is missing or damaged, by its checksum.
     """
     check_type("path", path, str, Path)
     path = Path(path)

@@ -29,23 +29,19 @@ class Provenance:
     command
         The command line, without folders of the machine.
     parameters
-        What was asked for besides the configuration, JSON-able.
-    seed
-        Seed of the run.
+        What was asked for besides the configuration.
     commit
-        Commit of the code, with ``-dirty`` if the package differs from it, or
-        ``"unknown"`` outside a repository.
+        With ``-dirty`` if the package differs from it, or ``"unknown"``.
     device
         What computed it, such as ``"cpu (AMD EPYC 9R14, 1 thread)"``.
     versions
-        Versions of Python and of the packages that the numbers depend on.
+        Of Python and of the packages that the numbers depend on.
     started
         Start, UTC, ISO 8601.
     duration_s
         Seconds from start to end.
     jobs_s
-        Seconds that its jobs took, summed over processes and over all the runs,
-        if earlier ones were interrupted; 0 where nobody counted.
+        Summed over processes and interrupted runs; 0 where nobody counted.
     """
 
     command: str = "unknown"
@@ -72,24 +68,13 @@ def collect_provenance(
 
     Parameters
     ----------
-    seed
-        Seed of the run.
-    device
-        Device of the run.
-    started
-        ``time.time()`` at the start of the run; now, if not given.
-    command
-        The command; by default this process's command line.
-    parameters
-        What was asked for besides the configuration.
-    jobs_s
-        Seconds that the run's jobs took, as in `Provenance`.
+    started, command
+        ``time.time()`` at the start; by default this process's command line.
 
     Returns
     -------
     provenance
-        Absolute paths in the command and the parameters are cut to their last
-        part: a stored result names no folder of the machine that made it.
+        Paths in command and parameters are cut to their last part.
     """
     now = time.time()
     begin = now if started is None else started

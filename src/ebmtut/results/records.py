@@ -18,19 +18,10 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
 
     Parameters
     ----------
-    name
-        Name of the record: letters, digits, ``-`` and ``_``.
     values
-        Arrays and tensors go to ``name.npz``, everything else, arrays of a single
-        number without a dimension among it, to ``name.json``; each file is replaced
-        in one step, the JSON last.
+        Arrays and tensors go to ``name.npz``, everything else to ``name.json``.
     results_dir
-        Where to; empty for nowhere, which is what a notebook's default is.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to, or a value cannot be stored.
+        Empty for nowhere, which is what a notebook's default is.
     """
     if not str(results_dir) or results_dir == Path():
         return

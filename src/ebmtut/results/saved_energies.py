@@ -32,25 +32,15 @@ def save_energy(
 ) -> None:
     """Write an energy so that `load_energy` makes it again, bit for bit.
 
-    One safetensors file with the class's name, its constructor's arguments, the
-    weights and a checksum: nothing in it is executed when it is loaded, so that it
-    can be shared.
+    One safetensors file with the class's name, its constructor's arguments, the weights
+    and a checksum: nothing in it is executed when it is loaded.
 
     Parameters
     ----------
-    path
-        The file; its folder is made if need be.
     energy
-        One of this package, of states or of all levels, or of a class of your own
-        with a method ``constructor_arguments``, as `ebmtut.energies.Energy` has it.
+        Of this package, or with `ebmtut.energies.Energy.constructor_arguments`.
     notes
         JSON-able facts to keep beside it, such as the data and the loss.
-
-    Raises
-    ------
-    InputError
-        If the energy does not say its arguments, the notes are not
-        JSON-able, or the file cannot be written.
     """
     if not (isinstance(energy, nn.Module) and hasattr(energy, "constructor_arguments")):
         raise InputError(
@@ -90,23 +80,14 @@ def load_energy(
 
     Parameters
     ----------
-    path
-        The file.
     kind
         Class of the energy, where it is none of this package.
-
-    Returns
-    -------
-    energy
-        On the CPU, its weights of the dtype that they had.
-    notes
-        What was kept beside it.
 
     Raises
     ------
     InputError
-        If the file is missing, damaged or no energy's, or its class is another
-        or unknown.
+        If the file is missing, damaged or no energy's, or its class is another or
+        unknown.
     """
     tensors, about = load_checkpoint(path)
     name = about.get("energy")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ebmtut.checks import check_type, shown, InputError
 
-__all__ = ["is_array", "to_json", "to_npz"]
+__all__ = ["to_json", "to_npz"]
 
 
 def is_array(value: Any) -> bool:
@@ -24,22 +24,7 @@ def is_array(value: Any) -> bool:
 
 
 def to_json(value: Any, where: str = "value") -> Any:
-    """Reduce a value to what JSON holds; non-finite numbers become None.
-
-    Parameters
-    ----------
-    value
-        Nested mappings, sequences, dataclasses, numbers, numpy or torch
-        numbers and arrays, strings, paths, None.
-    where
-        Name of the value, for the message.
-
-    Raises
-    ------
-    InputError
-        If something else is inside, or two keys are one text, such as 1 and
-        "1"; the message says where.
-    """
+    """Reduce a value to what JSON holds; non-finite numbers become None."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, np.generic) or is_array(value):
@@ -65,13 +50,7 @@ def to_json(value: Any, where: str = "value") -> Any:
 def to_npz(arrays: Mapping[str, Any]) -> bytes:
     """Pack arrays and tensors into a compressed npz archive.
 
-    Equal arrays give equal bytes. A bfloat16 tensor, of which numpy has no kind,
-    is stored as float32, exactly.
-
-    Raises
-    ------
-    InputError
-        If an array holds Python objects.
+    Equal arrays give equal bytes. A bfloat16 tensor is stored as float32, exactly.
     """
     check_type("arrays", arrays, Mapping)
     buffer = io.BytesIO()

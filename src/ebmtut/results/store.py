@@ -56,8 +56,6 @@ class Result:
         Numbers and small tables, JSON-able.
     arrays
         Whatever is larger.
-    provenance
-        Where it comes from.
     """
 
     id: str
@@ -79,8 +77,7 @@ _ENTRIES |= {"arrays_sha256", "sha256"}
 def default_root() -> Path:
     """Folder of the stored results.
 
-    ``EBMTUT_RESULTS`` if it is set; else ``results/`` of the checkout that
-    this package is run from; else ``results/`` below the working folder.
+    ``EBMTUT_RESULTS``; else ``results/`` of the checkout, or below the working folder.
     """
     chosen = os.environ.get("EBMTUT_RESULTS")
     if chosen:
@@ -102,26 +99,7 @@ def result_folder(id: str, scale: str, root: str | Path | None = None) -> Path:
 
 
 def save_result(result: Result, root: str | Path | None = None) -> Path:
-    """Store a result, in place of an older one.
-
-    Parameters
-    ----------
-    result
-        What to store.  Non-finite numbers among its scalars become null.
-    root
-        Folder of all results; :func:`default_root` if not given.
-
-    Returns
-    -------
-    folder
-        The result's folder, with ``result.json`` and ``arrays.npz``.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to, or an entry is neither JSON-able
-        nor an array of numbers.
-    """
+    """Store a result, in place of an older one; non-finite numbers become null."""
     check_type("result", result, Result)
     target = result_folder(result.id, result.scale, root)
     arrays = to_npz(result.arrays)
@@ -149,21 +127,13 @@ def load_result(
 
     Parameters
     ----------
-    id, scale
-        Which one.
-    root
-        Folder of all results; :func:`default_root` if not given.
     with_arrays
-        Whether to unpack the arrays; that they are whole and belong to it is
-        checked either way.
+        Whether to unpack the arrays, which are checked either way.
 
     Raises
     ------
     ResultNotFound
         If there is none; the message says how to make it.
-    InputError
-        If its files are damaged, were not written together, hold pickled
-        objects, or are another row's or scale's.
     """
     folder = result_folder(id, scale, root)
     path = folder / "result.json"

@@ -28,25 +28,14 @@ class Table:
     Parameters
     ----------
     columns
-        Heading, with its unit, to the column's cells. The first column holds the rows'
-        names. A pair ``(value, error)`` is printed as value ± error, to the error's
-        second digit (its first, from 3 on), one whose error is ``None`` as the number
-        alone; ``None`` and NaN as a dash.
-    caption
-        What the table shows, and what its errors are; stands above it.
+        Heading, with its unit, to cells; the first column names the rows. A pair
+        ``(value, error)`` is printed as value ± error; ``None`` and NaN as a dash.
+    caption, digits
+        What it shows; significant digits of numbers without an error.
     kinds
-        One of ``""``, ``"null"``, ``"exact"``, ``"paper"`` a row; the row is set apart
-        and its name explained by a mark. Empty: all rows are ours.
-    digits
-        Significant digits of numbers without an error; powers of ten from a million on.
+        One of ``""``, ``"null"``, ``"exact"``, ``"paper"`` for each row.
     even
-        Whether the numbers of a column without errors have equally many decimal
-        places, those of the number that needs the most.
-
-    Raises
-    ------
-    InputError
-        If columns differ in length, or a row is of an unknown kind.
+        Whether numbers of a column without errors have equally many decimal places.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class AnnealedSamples(NamedTuple):
     log_weights
         Their log-weights, of mean weight Z_1 / Z_0, ``(n,)``.
     n_resampled
-        How often states were drawn anew by their weights.
+        How often states were resampled by their weights.
     """
 
     x: Tensor
@@ -50,30 +50,15 @@ def annealed_importance_sampling(
     Parameters
     ----------
     path
-        From the uniform law, or a base, to the target.
+        From the uniform distribution, or a base, to the target.
     kernel
         ``kernel(x, t, generator=generator)`` leaves p_t as it is.
-    n
-        Number of chains.
-    n_steps
-        Times after the start; one call of the kernel at each.
-    generator
-        Source of all randomness.
+    n, n_steps
+        Chains; times after the start, with one call of the kernel at each.
     resample_below
-        Share of effective samples below which states are drawn anew
-        (systematic resampling), which makes it sequential Monte Carlo: the
-        states are then no longer independent. 0 never does.
+        Fraction of effective samples below which states are resampled (SMC); 0: never.
     start
-        States at t = 0 instead of draws from p_0.
-
-    Returns
-    -------
-    annealed_samples
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+        States at t = 0 instead of samples of p_0.
 
     Examples
     --------

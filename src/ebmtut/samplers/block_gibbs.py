@@ -23,33 +23,20 @@ def block_gibbs(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_chains n_units"]:
-    """Draw all hidden units given the visible ones, then all visible ones, again.
+    """Sample all hidden units given the visible ones, then all visible ones, again.
 
-    Given one layer the units of the other are independent, so that a sweep is
-    two matrix products. The joint law of both layers is left as it is.
+    Given one layer the units of the other are independent: a sweep is two matrix
+    products.
 
     Parameters
     ----------
-    model
-        The model.
     v
-        Visible units to start from, bits. Unchanged.
-    n_sweeps
-        At least 1; a sweep draws every unit once.
-    generator
-        On the device of ``v``.
+        Initial visible units, bits.
 
     Returns
     -------
     units
-        The last visible units and the hidden units that they were drawn from,
-        bits, like ``v``.
-
-    Raises
-    ------
-    InputError
-        If the model is no RBM, ``v`` no batch of bits of its size, or
-        ``n_sweeps`` less than 1.
+        The last visible units and the hidden units that they were sampled from.
 
     Examples
     --------

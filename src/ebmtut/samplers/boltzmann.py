@@ -28,32 +28,9 @@ def boltzmann_gibbs(
 ) -> Float[Tensor, "n_chains n_sites"]:
     """Run Gibbs sweeps by compiled code where the tensor lies on the CPU.
 
-    A dense model is swept site by site, as `ising_gibbs` does with the same model
-    in spins; a graph by colour class, in single precision. Chains are spread over
-    ``torch.get_num_threads()`` threads; the result does not depend on how many. On a
-    GPU with Triton a kernel sweeps the graph.
-
-    Parameters
-    ----------
-    model
-        The model, dense or on a graph.
-    x
-        Start, bits. Unchanged.
-    n_sweeps
-        Updates of every site.
-    generator
-        Source of randomness.
-
-    Returns
-    -------
-    x_final
-        The chains' last bits, like ``x``.
-
-    Raises
-    ------
-    InputError
-        If the model is of another kind, ``n_sweeps`` is negative, or ``x`` no batch
-        of bits of that size.
+    A dense model is swept site by site; a graph by colour class, in single precision.
+    The result does not depend on the number of threads. On a GPU with Triton a kernel
+    sweeps the graph.
 
     Examples
     --------
@@ -89,38 +66,15 @@ def boltzmann_gwg(
 ) -> Float[Tensor, "n_chains n_sites"]:
     """Make Gibbs-with-gradients moves, by compiled code on the CPU.
 
-    Chains are spread over ``torch.get_num_threads()`` threads; the result does not
-    depend on how many.
+    The result does not depend on the number of threads.
 
     Parameters
     ----------
-    model
-        The model.
-    x
-        Start, bits. Unchanged.
     n_steps
         Moves of a single site each: a sweep is n_sites of them.
-    generator
-        Source of randomness.
     dtype
-        Of the compiled code's arithmetic, float32 or float64. In float64 the chains of
-        a model in float64 do not depend on the kind of processor, which now and then
-        turns one in float32; it takes two to three times as long.
-
-    Returns
-    -------
-    x_final
-        The chains' last bits, like ``x``.
-
-    Raises
-    ------
-    InputError
-        If the model is of another kind, ``n_steps`` is negative, ``x`` no batch
-        of bits of that size, or the dtype another.
-
-    See Also
-    --------
-    ebmtut.samplers.gwg : the same kernel for any energy, in plain torch.
+        Of the arithmetic; float64 gives the same chains on every processor, more
+        slowly.
     """
     check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)

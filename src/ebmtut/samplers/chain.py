@@ -1,11 +1,9 @@
 """What a sampler is, and the loop that runs one.
 
-A sampler is a pair of pure functions. ``init(x)`` turns a batch of bits, or of
-real vectors, into a state, and refuses what its kernel cannot move;
-``step(state, generator=...)`` returns the next state and what happened on
-the way. Nothing is stored elsewhere: the same state and
-the same generator give the same step. A state keeps what the energy said
-about ``x``, so whoever changes the energy's parameters calls ``init`` again.
+A sampler is a pair of pure functions: ``init(x)`` turns a batch of bits or real vectors
+into a state, and ``step(state, generator=...)`` returns the next state and what
+happened. A state keeps what the energy said about ``x``, so whoever changes the
+energy's parameters calls ``init`` again.
 """
 
 from collections.abc import Callable
@@ -30,8 +28,7 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     acceptance
-        Probability of accepting the proposal; 1 for kernels that have no
-        acceptance test.
+        Probability of accepting the proposal; 1 without an acceptance test.
     n_changed
         Number of bits that differ from the state before.
     """
@@ -54,11 +51,10 @@ class Sampler(NamedTuple):
     Attributes
     ----------
     init
-        States to a state of the chains, a named tuple with a field ``x``; raises
-        `InputError` on what is not of its kind.
+        States to a named tuple with a field ``x``; raises `InputError` on others.
     step
-        ``step(state, *, generator) -> (state, info)``, the latter a named tuple
-        of one number a chain, such as `StepInfo`.
+        ``step(state, *, generator) -> (state, info)``, one number a chain as
+        `StepInfo`.
     """
 
     init: Callable[[Float[Tensor, "batch ..."]], Any]
@@ -75,8 +71,7 @@ class ChainResult(NamedTuple):
     kept
         The states that thinning kept.
     info
-        Each field of what the steps told, averaged over chains and over the
-        steps after burn-in; empty if there was no such step or no chain.
+        Each field of the steps' info, averaged over chains and steps after burn-in.
     """
 
     x_final: Float[Tensor, "batch ..."]
@@ -99,27 +94,10 @@ def run_chain(
 
     Parameters
     ----------
-    sampler
-        The kernel.
-    x
-        Start, what the sampler takes. Unchanged.
-    n_steps
-        Number of steps after burn-in.
-    generator
-        Source of all randomness.
+    n_steps, n_burn
+        Steps after burn-in, and steps of burn-in.
     keep_every
-        Keep the state after every ``keep_every``-th step past burn-in; by
-        default none but the last.
-    n_burn
-        Steps made first, neither kept nor counted.
-    progress
-        Show a progress bar.
-
-    Raises
-    ------
-    InputError
-        If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
-        ``x`` is no batch of the sampler's states, or there is no generator.
+        Keep every ``keep_every``-th state past burn-in; by default only the last.
 
     Examples
     --------

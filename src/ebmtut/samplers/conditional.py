@@ -42,34 +42,22 @@ class ConditionalChain:
     Parameters
     ----------
     n_steps
-        K, Langevin steps. 0 draws from the normal distribution that has the energy's
-        gradient at :math:`x_{t+1} / a` (Gao et al., Equations 11 and 12).
+        K, Langevin steps. 0 samples a normal distribution (Gao et al., Equations 11 and
+        12).
     step_size
-        In units of :math:`\sigma_{t+1}`, which is the width of the conditional
-        distribution where the marginal one is a standard Gaussian; or a tuple with the
-        step size of every level itself, such as `paper_step_sizes` gives.
+        In units of :math:`\sigma_{t+1}`; or a tuple with the step size of every level.
     adjusted
         Whether a Metropolis test corrects the steps (MALA).
     start
-        "gaussian" draws the start as if level t were standard Gaussian, from
-        :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes :math:`x_{t+1} / a`, as
-        the paper does.
+        "gaussian" samples :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes
+        :math:`x_{t+1} / a`, as the paper does.
     n_starts
-        M, Gaussian initial points of which one is kept, with a probability proportional
-        to its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
-        between modes, the choice divides the chains among the modes; in high dimension
-        one weight exceeds all others, and nothing is gained.
+        M, Gaussian initial points, of which one is kept with a probability proportional
+        to :math:`e^{-E(x, t) + |x|^2 / 2}`; useful in low dimension.
     averaged
-        Whether each step takes the mean of two normals in a row, each of which serves
-        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian then
-        has its own variance, which unadjusted steps exceed. Not with an acceptance
-        test, which needs fresh noise.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range, the start unknown, or averaged noise is to be
-        tested.
+        Whether a step takes the mean of two successive normals (Leimkuhler and
+        Matthews, 2013), which removes the bias on a Gaussian; not with an acceptance
+        test.
     """
 
     n_steps: Natural = 30
@@ -88,13 +76,7 @@ class ConditionalChain:
             )
 
     def step_sizes(self, noise: NoiseLevels) -> tuple[float, ...]:
-        """Return the step size of every level.
-
-        Raises
-        ------
-        InputError
-            If there are not as many as levels.
-        """
+        """Return the step size of every level."""
         if not isinstance(self.step_size, tuple):
             return tuple(self.step_size * sigma for sigma in noise.sigmas)
         if len(self.step_size) != noise.n_levels:
@@ -109,22 +91,14 @@ class ConditionalChain:
 def paper_step_sizes(noise: NoiseLevels, b: Positive) -> tuple[float, ...]:
     r"""Step sizes of the paper's form, :math:`c_t\, b\, \sigma_{t+1}`.
 
-    The paper steps in :math:`y_t = a\, x_t`, so that in :math:`x_t` the size is
-    divided by a, where that is not 0. The factor :math:`c_t` is that of the paper's
-    code, :math:`c_t^2 = \bar\sigma_t / \bar\sigma_0`; without noise on the data it
-    is left out.
+    The paper steps in :math:`y_t = a\, x_t`, so that in :math:`x_t` the size is divided
+    by a, where that is not 0. :math:`c_t^2 = \bar\sigma_t / \bar\sigma_0` is from the
+    paper's code; without noise on the data it is left out.
 
     Parameters
     ----------
-    noise
-        The forward chain.
     b
         Positive; the paper's code has :math:`b^2 = 2 \cdot 10^{-4}`.
-
-    Raises
-    ------
-    InputError
-        If ``b`` is not positive.
     """
     first = noise.noises[0]
     sizes = []
@@ -147,8 +121,8 @@ def draw_conditional(
 ) -> tuple[Tensor, Tensor]:
     """Run a short chain for x_t given x_{t+1}; each row has its level.
 
-    Returns the states and each row's acceptance rate, 1 without a test. Where
-    ``free`` is 0, x_t stays what ``known`` says.
+    Returns the states and acceptance rates. Where ``free`` is 0, x_t stays as
+    ``known``.
     """
     delta = constants(chain.step_sizes(noise), above.dtype, above.device)[level]
     given = ConditionalEnergy(energy, noise, above, level)
@@ -194,8 +168,8 @@ def _unadjusted(
 ) -> Tensor:
     """Make the steps of `langevin_move` that no test follows: K gradients, no energy.
 
-    The energies of the last states alone are evaluated; where they are not finite, the
-    sums of the states on the way tell since when.
+    Only the last states' energies are evaluated; a sum of the states tells when they
+    diverged.
     """
     size = per_chain(delta, x)
     on_the_way = []
@@ -208,13 +182,7 @@ def _unadjusted(
 
 
 class AdaptedChain:
-    """A conditional chain whose step sizes follow its acceptance rate, where asked.
-
-    Attributes
-    ----------
-    step_sizes
-        Those of all levels, on the processor; changed in place.
-    """
+    """A conditional chain whose step sizes follow its acceptance rate, where asked."""
 
     def __init__(
         self, noise: NoiseLevels, chain: ConditionalChain, target: float | None
@@ -249,10 +217,7 @@ class AdaptedChain:
 def follow_acceptance(
     step_sizes: Tensor, error: Tensor, level: Tensor, noise: NoiseLevels
 ) -> None:
-    """Lengthen the steps of levels that accept too much, shorten the others', in place.
-
-    ``error`` is each row's acceptance rate minus the one that is wanted.
-    """
+    """Lengthen the steps of levels that accept too much, in place, or shorten them."""
     totals = torch.zeros(2, noise.n_levels, dtype=torch.float64, device="cpu")
     totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
     mean = totals[0] / totals[1].clamp(min=1)
@@ -261,10 +226,7 @@ def follow_acceptance(
 
 
 def averaged_normals(draw: Draw) -> Draw:
-    """Means of two standard normals in a row: variance 1/2, neighbours' covariance 1/4.
-
-    Of these every step of a chain of Leimkuhler and Matthews takes one.
-    """
+    """Means of two successive normals: variance 1/2, covariance 1/4 of neighbours."""
     last: Tensor | None = None
 
     def mean_of_two(like: Tensor) -> Tensor:
@@ -294,10 +256,7 @@ def _normal_approximation(
 def _kept_start(
     energy: LevelEnergy, starts: Tensor, level: Tensor, draw: Draw
 ) -> Tensor:
-    """Keep one Gaussian start of each row, by importance weight.
-
-    The parabola of x_{t+1} less that of the Gaussian is -|x|^2 / 2 and a constant.
-    """
+    """Keep one Gaussian start of each row, by importance weight."""
     with torch.no_grad():
         flat = starts.flatten(0, 1)
         weights = 0.5 * (flat**2).flatten(1).sum(1)
@@ -312,8 +271,7 @@ def _kept_start(
 def _check_alive(energies: Tensor, level: Tensor, on_the_way: list[Tensor]) -> None:
     """Require finite energies of the last states.
 
-    Sums of the states, or of their energies, tell after which step they no longer were:
-    nobody waits for them while all is well.
+    Sums of the states, or of their energies, tell after which step they no longer were.
     """
     bad = ~torch.isfinite(energies)
     if not bool(bad.any()):

@@ -33,38 +33,18 @@ def deconvolution_gibbs(
 ]:
     """Run Gibbs sweeps on locations and features, given images.
 
-    p(S, W | X) is proportional to the Bernoulli priors times
-    exp(evidence * (2 X - 1) . Xhat) with Xhat the binary convolution of S and
-    W (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). A sweep draws
-    all of S, then all of W.
+    p(S, W | X) is proportional to the Bernoulli priors times exp(evidence * (2 X - 1) .
+    Xhat) with Xhat the binary convolution of S and W (Lazaro-Gredilla, Dedieu and
+    George, 2021, Section 5.6). A sweep samples all of S, then all of W.
 
     Parameters
     ----------
-    images
-        X, bits.
     locations, features
-        Where to start: bits, with a location wherever a feature fits into an
-        image, ``rows = height - feature_rows + 1``. Unchanged.
+        Initial bits, of shapes with ``rows = height - feature_rows + 1``.
     n_sweeps
         Updates of every bit.
-    generator
-        Source of randomness, on the CPU.
-    location_prior, feature_prior
-        Probabilities of a 1 in S and in W, in (0, 1).
-    evidence
-        Log-odds of an observed pixel, finite.
-
-    Returns
-    -------
-    locations
-        The chain's last S, like the first.
-    features
-        Its last W.
-
-    Raises
-    ------
-    InputError
-        If shapes do not fit or a number is out of range.
+    location_prior, feature_prior, evidence
+        Probabilities of a 1 in S and in W; log-odds of an observed pixel.
     """
     check_generator(generator)
     features = check_floats("features", features, (None, None, None))

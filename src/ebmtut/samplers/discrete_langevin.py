@@ -1,9 +1,8 @@
 """Discrete Langevin: flip every bit independently, guided by one gradient.
 
-The Langevin proposal's density, restricted to bits, factorises over sites
-(Zhang, Liu and Liu, "A Langevin-like sampler for discrete distributions",
-ICML 2022). With an acceptance test it is DMALA; without one it is DULA,
-which is faster and biased.
+The Langevin proposal, restricted to bits, factorises over sites (Zhang, Liu and Liu,
+ICML 2022). With an acceptance test it is DMALA; without one it is DULA, which is faster
+and biased.
 """
 
 from functools import partial
@@ -47,15 +46,8 @@ def langevin_flip_logits(
 ) -> Float[Tensor, "batch n_sites"]:
     """Log-odds of flipping each bit.
 
-    Zhang et al. (2022): softmax over the two values y_i of
-    grad_i (y_i - x_i) / 2 - (y_i - x_i)^2 / (2 alpha).
-
-    Parameters
-    ----------
-    log_ratios
-        log p(flip_i x) - log p(x), to first order or exact.
-    step_size
-        alpha > 0. Infinite steps would leave half the log-ratio.
+    Zhang et al. (2022): softmax over y_i of grad_i (y_i - x_i) / 2 - (y_i - x_i)^2 / (2
+    alpha).
     """
     return log_ratios / 2 - 1 / (2 * step_size)
 
@@ -77,19 +69,10 @@ def dmala(
 
     Parameters
     ----------
-    energy
-        Differentiable where ``ratios="taylor"``.
     step_size
         alpha of Zhang et al. (2022), positive: larger flips more bits.
     ratios
-        ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``. The
-        kernel is reversible with either.
-
-    Raises
-    ------
-    InputError
-        If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
-        on anything but finite-energy bits.
+        ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``.
 
     Examples
     --------
@@ -129,25 +112,17 @@ def dula(
 ) -> Sampler:
     """Discrete unadjusted Langevin algorithm: DMALA that always accepts.
 
-    Its stationary law is not p, but tends to p as ``step_size`` goes to 0,
-    with exact log-ratios always, with first-order ones where the energy is
-    at most quadratic in every bit.
+    Its stationary distribution tends to p as ``step_size`` goes to 0, with exact
+    log-ratios always, with first-order ones where the energy is at most quadratic in
+    every bit.
 
     Parameters
     ----------
-    energy
-        Differentiable where ``ratios="taylor"``.
-    step_size
-        alpha of Zhang et al. (2022), positive: larger flips more bits and
-        biases more.
-    ratios
-        ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``.
+    step_size, ratios
+        As of `dmala`; larger steps bias more.
 
     Raises
     ------
-    InputError
-        If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
-        on anything but finite-energy bits.
     DivergenceError
         By ``step``, if a log-ratio is NaN.
 

@@ -51,38 +51,22 @@ def draw_samples(
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Run as many chains as samples are asked for and return where they end.
 
-    The samples are independent of each other, and of the model as far as the chains
-    have mixed: another `start`, or more sweeps, tell whether they have.
+    The samples are independent. Another `start` or more sweeps tell whether the chains
+    have mixed.
 
     Parameters
     ----------
-    energy
-        Any energy of bits. Quadratic ones and RBMs are swept by compiled code or
-        layer by layer, others by one evaluation a bit.
-    n_samples
-        Number of chains.
-    n_sweeps
-        Updates of every site: a sweep is n_sites moves of one bit.
+    n_samples, n_sweeps
+        Chains; updates of every site: a sweep is n_sites moves of one bit.
     method
-        "gibbs", or "gwg", Gibbs-with-gradients, which looks at all bits before
-        each move and needs an energy with a gradient.
-    n_sites
-        Number of sites; None takes it from the energy.
+        "gibbs", or "gwg", Gibbs-with-gradients, which needs a differentiable energy.
     start
-        Where the chains start; None tosses fair coins.
-    generator
-        Source of randomness; the samples lie on its device.
+        Initial states; None takes uniform random bits.
 
     Returns
     -------
     x
         Bits, of the dtype of `start`, else as `ebmtut.energies.dtype_of_states`.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, the method unknown, the number of sites
-        unknown or another than the energy's, or the start no such bits.
 
     Examples
     --------

@@ -37,15 +37,7 @@ class ColorGibbsState(NamedTuple):
 def flip_sites(
     x: Float[Tensor, "batch n_sites"], site: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch n_sites"]:
-    """Copy of ``x`` with one bit a row flipped.
-
-    Parameters
-    ----------
-    x
-        Bits.
-    site
-        Which bit.
-    """
+    """Copy of ``x`` with one bit a row flipped."""
     column = site[:, None]
     return x.scatter(1, column, 1 - x.gather(1, column))
 
@@ -55,27 +47,18 @@ def gibbs(
     energy: EnergyFunction,
     order: Annotated[str, OneOf(("random", "systematic"))] = "random",
 ) -> Sampler:
-    """Single-site Gibbs sampling; one step redraws one bit of every chain.
+    """Single-site Gibbs sampling; one step resamples one bit of every chain.
 
     Parameters
     ----------
-    energy
-        Any energy.
     order
-        ``"random"``: each chain draws its site uniformly (reversible);
-        ``"systematic"``: all visit the sites in turn (leaves p unchanged, but is
-        not reversible).
+        ``"random"``: each chain samples its site (reversible); ``"systematic"``: in
+        turn.
 
     Returns
     -------
     sampler
-        A step costs one evaluation of the energy; ``n_sites`` steps are a
-        sweep.
-
-    Raises
-    ------
-    InputError
-        On an unknown order; by ``init``, on anything but finite-energy bits.
+        A step costs one evaluation of the energy; ``n_sites`` steps are a sweep.
 
     Examples
     --------
@@ -121,28 +104,12 @@ def gibbs(
 def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> Sampler:
     """Gibbs sampling by colour class; one step is one sweep over all sites.
 
-    Sites of one colour must not interact: given the others they are then
-    independent, and one vectorised draw updates them all.
+    Sites of one colour must not interact; ``init`` refuses where they do.
 
     Parameters
     ----------
-    energy
-        Any energy.
     colors
-        Colour of each site; classes are updated in increasing order. See
-        :func:`ebmtut.energies.lattice_coloring`.
-
-    Returns
-    -------
-    sampler
-        Each colour's update is reversible; the sweep leaves p unchanged.
-
-    Raises
-    ------
-    InputError
-        If ``colors`` is not a vector of integers; by ``init``, if the
-        start is not finite-energy bits, or if two sites of one colour are
-        seen to interact there.
+        Colour of each site, see :func:`ebmtut.energies.lattice_coloring`.
 
     Examples
     --------

@@ -27,30 +27,14 @@ def anneal(
     generator: torch.Generator,
     n_steps: Count = 1,
 ) -> Float[Tensor, "batch n_sites"]:
-    """Run a chain whose law cools from step to step.
+    """Run a chain whose distribution is annealed from step to step.
 
     Parameters
     ----------
-    kernel
-        Inverse temperature to sampler.
-    x
-        Start, bits.
-    inverse_temperatures
-        One after another.
-    generator
-        Source of all randomness.
+    kernel, inverse_temperatures
+        Inverse temperature to sampler, and those to take one after another.
     n_steps
-        Steps at each, at least 1.
-
-    Returns
-    -------
-    states
-        The last states.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range or `x` holds no bits.
+        At each temperature.
     """
     check_bits("x", x)
     for inverse_temperature in inverse_temperatures:
@@ -60,26 +44,7 @@ def anneal(
 
 
 def vertex_gibbs(energy: GraphEnergy) -> Sampler:
-    """Gibbs sampling on a batch of graphs; one step redraws every vertex once.
-
-    Vertices are visited in turn. A step reads each vertex's neighbours once, which
-    is the work of one `flip_log_ratios`.
-
-    Parameters
-    ----------
-    energy
-        The problem.
-
-    Returns
-    -------
-    sampler
-        Each update is reversible; the sweep leaves p unchanged.
-
-    Raises
-    ------
-    InputError
-        By `init`, on anything but finite-energy bits.
-    """
+    """Gibbs sampling on a batch of graphs; one step resamples every vertex in turn."""
 
     def init(x: Tensor) -> ColorGibbsState:
         start_energy(energy, x)
@@ -104,28 +69,13 @@ def repair_independent_set(
 ) -> Float[Tensor, "batch n_sites"]:
     """Drop vertices until no edge is left inside the chosen ones.
 
-    The post-processing of Ou et al. (2025, Appendix D.3): vertices are visited in
-    turn, and one that is still chosen drops its chosen neighbours.
+    Ou et al. (2025, Appendix D.3): in turn, a vertex that is still chosen drops its
+    chosen neighbours.
 
     Parameters
     ----------
-    graphs
-        The graphs.
-    x
-        Bits, ordered as in `GraphBatch.by_graph`.
     complete
-        Whether to choose, again in turn, every vertex that then has no chosen
-        neighbour; the paper does not.
-
-    Returns
-    -------
-    sets
-        Independent sets, zero at padded sites.
-
-    Raises
-    ------
-    InputError
-        If `x` holds no bits or has another shape.
+        Whether to choose, in turn, every vertex that then has no chosen neighbour.
     """
     check_type("graphs", graphs, GraphBatch)
     check_bits("x", x, graphs.n_sites)
@@ -147,24 +97,10 @@ def greedy_independent_set(
 ) -> Float[Tensor, "batch n_sites"]:
     """Choose vertices in random order, each that has no chosen neighbour.
 
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    n_copies
-        Sets a graph.
-    generator
-        Source of the orders, one a set, where the graphs lie.
-
     Returns
     -------
     sets
         Maximal independent sets, ordered as in `GraphBatch.by_graph`.
-
-    Raises
-    ------
-    InputError
-        If `n_copies` is below 1.
     """
     adjacency = graphs.adjacency
     check_generator(generator, adjacency.device)

@@ -40,18 +40,8 @@ def hmc(
 
     Parameters
     ----------
-    energy
-        Differentiable.
-    step_size
-        Of a leapfrog step, positive; a tensor has one for each chain.
-    n_leapfrog
-        Leapfrog steps a move; 1 is MALA.
-
-    Raises
-    ------
-    InputError
-        If a step size is not positive or ``n_leapfrog`` less than 1; by ``init``,
-        if the states or their energies are not finite.
+    step_size, n_leapfrog
+        Positive, one for all or for each chain; leapfrog steps a move, 1 is MALA.
 
     Examples
     --------
@@ -93,8 +83,6 @@ class AdaptedStep(NamedTuple):
         The step size.
     acceptance
         Mean acceptance rate with it.
-    x
-        Where the chains are.
     """
 
     step_size: float
@@ -116,30 +104,14 @@ def adapt_step_size(
 ) -> AdaptedStep:
     """Change a step size until the mean acceptance rate lies in a range.
 
-    Each round runs the chains on and multiplies the step size by a factor, which
-    nears 1 whenever the rate jumps across the range.
+    Each round's factor nears 1 whenever the rate jumps across the range.
 
     Parameters
     ----------
     make
         A step size to a sampler, such as ``lambda s: hmc(energy, s)``.
-    x
-        Where the chains start.
-    step_size
-        To start from.
-    generator
-        Source of randomness.
-    low, high
-        The range, inside (0, 1).
-    n_steps
-        Moves a round.
-    n_rounds
-        Rounds at most.
-
-    Raises
-    ------
-    InputError
-        If a number is outside its range, or no step size is found.
+    low, high, n_steps, n_rounds
+        The range of the rate, moves a round, and rounds at most.
     """
     check_range("low", low, low=0, high=high, include_low=False, include_high=False)
     factor, above = 2.0, None

@@ -1,10 +1,8 @@
 """Locally informed Metropolis-Hastings: propose the flips that p likes.
 
-A proposal q(i | x) ∝ g(p(flip_i x) / p(x)) with g(t) = t g(1/t) is nearly
-reversible by itself (Zanella, 2020); an acceptance test mends the rest.
-Gibbs-with-gradients (Grathwohl et al., "Oops I took a gradient: scalable
-sampling for discrete distributions", ICML 2021) reads all the ratios off
-one gradient.
+A proposal q(i | x) ∝ g(p(flip_i x) / p(x)) with g(t) = t g(1/t) is nearly reversible
+(Zanella, 2020); an acceptance test mends the rest. Gibbs-with-gradients (Grathwohl et
+al., ICML 2021) reads all the ratios off one gradient.
 """
 
 from collections.abc import Callable
@@ -42,23 +40,12 @@ _BALANCING: dict[str, _Balancing] = {
 
 
 def balancing_function(name: str) -> _Balancing:
-    """Return log t -> log g(t) of a function with g(t) = t g(1/t).
+    """Return log t -> log g(t) of a function with g(t) = t g(1/t) (Zanella, 2020).
 
     Parameters
     ----------
     name
-        ``"sqrt"``, ``"barker"``, ``"min"`` or ``"max"``: g(t) = sqrt(t),
-        t / (1 + t), min(1, t) or max(1, t).
-
-    Raises
-    ------
-    InputError
-        On another name.
-
-    References
-    ----------
-    Zanella, "Informed proposals for local MCMC in discrete spaces",
-    Journal of the American Statistical Association, 2020.
+        g(t) is sqrt(t) ``"sqrt"``, t / (1 + t) ``"barker"``, min or max(1, t).
     """
     check_choice("balancing", name, tuple(_BALANCING))
     return _BALANCING[name]
@@ -67,15 +54,7 @@ def balancing_function(name: str) -> _Balancing:
 def gwg_log_proposal(
     log_ratios: Float[Tensor, "batch n_sites"], balancing: str = "sqrt"
 ) -> Float[Tensor, "batch n_sites"]:
-    """Log-probability of proposing to flip each site.
-
-    Parameters
-    ----------
-    log_ratios
-        log p(flip_i x) - log p(x), exact or to first order.
-    balancing
-        A name that :func:`balancing_function` knows.
-    """
+    """Log-probability of proposing to flip each site."""
     return torch.log_softmax(balancing_function(balancing)(log_ratios), dim=-1)
 
 
@@ -86,18 +65,11 @@ def gwg(
 
     Parameters
     ----------
-    energy
-        Differentiable where ``ratios="taylor"``.
     balancing
         A name that :func:`balancing_function` knows; the paper's is ``"sqrt"``.
     ratios
         ``"taylor"``, first-order log-ratios as in Grathwohl et al. (2021), or
-        ``"exact"``. The kernel is reversible with either.
-
-    Raises
-    ------
-    InputError
-        On an unknown name; by ``init``, on anything but finite-energy bits.
+        ``"exact"``.
 
     Examples
     --------

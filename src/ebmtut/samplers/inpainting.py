@@ -31,29 +31,20 @@ def inpaint(
 ) -> Float[Tensor, "batch ..."]:
     """Complete data of which some coordinates are known.
 
-    The known ones pass through the forward chain; on every level the chain of the
-    conditional distribution moves only the others (Gao et al., 2021, Section 4.1).
+    On every level the chain of the conditional distribution moves only what is unknown
+    (Gao et al., 2021, Section 4.1).
 
     Parameters
     ----------
     energy, noise, chain
         As for `progressive_samples`; with at least one step.
-    data
-        The states; what is free in them does not count.
-    free
-        1 where a coordinate is to be found, 0 where it is known.
-    generator
-        Source of randomness.
+    data, free
+        The states, and a mask: 1 where a coordinate is to be found.
 
     Returns
     -------
     samples
-        Like ``data``, of level 0, with the known coordinates exactly as they are.
-
-    Raises
-    ------
-    InputError
-        If the mask has another shape or other values, or the chain no step.
+        Like ``data``, of level 0, with the known coordinates unchanged.
     """
     check_vectors("data", data)
     check_shape("free", free, tuple(data.shape))

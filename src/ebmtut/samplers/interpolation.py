@@ -33,27 +33,19 @@ def interpolate(
 ) -> Float[Tensor, "n_points batch ..."]:
     """Samples of level 0 between two runs, along arcs of their noise.
 
-    All standard normals, those of the start and of every step, are turned from
-    the first run's into the second's: cos(angle) e_0 + sin(angle) e_1 (Gao et al.,
-    2021, Section 4.1). An acceptance test, too, is decided by such a number.
+    All standard normals of a run are turned from the first run's into the second's:
+    cos(angle) e_0 + sin(angle) e_1 (Gao et al., 2021, Section 4.1), also that of an
+    acceptance test.
 
     Parameters
     ----------
     energy, noise, chain
         As for `progressive_samples`.
-    like
-        Whose shape and dtype the samples have; its values do not count.
-    n_points
-        How many samples an arc has, with its ends.
+    like, n_points
+        Whose shape and dtype samples have; samples of an arc, with its ends.
     generators
-        Of the two runs: `progressive_samples` started from ``normal(like,
-        generator=...)`` with one of them gives the same end, exactly. They are
-        not advanced.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than 2 points, or the generators are none.
+        Of the two runs, not advanced: `progressive_samples` with one gives the same
+        end.
     """
     for generator in generators:
         check_generator(generator, like.device)

@@ -33,37 +33,9 @@ def ising_gibbs(
 ) -> Float[Tensor, "batch n_sites"]:
     """Run Gibbs sweeps by compiled code.
 
-    The lattice is swept by colour class (two colours for even sides, three
-    for odd), a dense model by site with local fields kept current. Chains
-    are spread over ``torch.get_num_threads()`` threads; the result does not
-    depend on how many. On a GPU with Triton a kernel sweeps the lattice; a dense
-    model is swept on the CPU.
-
-    Parameters
-    ----------
-    energy
-        The model.
-    x
-        Start, each entry 0 or 1. Unchanged.
-    n_sweeps
-        Updates of every site.
-    generator
-        Seeds the kernels' own streams.
-
-    Returns
-    -------
-    x_final
-        The chains' last bits, like ``x``.
-
-    Raises
-    ------
-    InputError
-        If the energy is of another kind, ``n_sweeps`` is negative, or ``x``
-        is not a batch of bits of the energy's size.
-
-    See Also
-    --------
-    ising_gibbs_reference : the same law, on any device.
+    The lattice is swept by colour class, a dense model by site with local fields kept
+    current. The result does not depend on the number of threads. On a GPU with Triton a
+    kernel sweeps the lattice.
 
     Examples
     --------
@@ -89,11 +61,7 @@ def ising_gibbs_reference(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "batch n_sites"]:
-    """Run the sweeps of :func:`ising_gibbs` in plain torch.
-
-    Takes and returns what :func:`ising_gibbs` does, which has the same law
-    but other random numbers.
-    """
+    """Run :func:`ising_gibbs` in plain torch, with other random numbers."""
     _check(energy, x, n_sweeps)
     if isinstance(energy, LatticeIsing):
         colors = lattice_coloring(energy.side).to(x.device)

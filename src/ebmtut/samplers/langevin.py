@@ -1,10 +1,8 @@
 """Langevin dynamics on real vectors, with and without an acceptance test.
 
-A step of size delta moves every chain by half delta squared down the gradient of
-the energy and by noise of standard deviation delta (Gao et al., 2021, Equation 4).
-Unadjusted, it is biased by its step; the Metropolis test of MALA (Roberts and
-Tweedie, 1996) removes the bias, and keeps chains from running off where the
-energy is steep.
+A step of size delta moves every chain by half delta squared down the energy's gradient
+and by noise of standard deviation delta (Gao et al., 2021, Equation 4). The Metropolis
+test of MALA (Roberts and Tweedie, 1996) removes the bias of the step.
 """
 
 from collections.abc import Callable
@@ -72,16 +70,11 @@ def langevin(
 
     Parameters
     ----------
-    energy
-        Differentiable.
     step_size
-        delta, positive; a tensor has one for each chain.
+        delta, one for all or for each chain.
 
     Raises
     ------
-    InputError
-        If a step size is not positive; by ``init``, if the states or their
-        energies are not finite, or there is not one step size for each chain.
     DivergenceError
         By ``step``, if an energy or a state is no longer finite.
 
@@ -100,16 +93,6 @@ def langevin(
 
 def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> Sampler:
     """Metropolis-adjusted Langevin dynamics: exact at any step size.
-
-    Parameters
-    ----------
-    energy, step_size
-        As for `langevin`.
-
-    Raises
-    ------
-    InputError
-        As for `langevin`.
 
     Examples
     --------

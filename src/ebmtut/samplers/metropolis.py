@@ -70,7 +70,9 @@ def metropolis_log_acceptance(
     log_forward: Float[Tensor, "*shape"],
     log_backward: Float[Tensor, "*shape"],
 ) -> Float[Tensor, "*shape"]:
-    """Log-probability of accepting a proposal y made at x.
+    """Log-probability of accepting y, proposed at x.
+
+    It is min(0, log_ratio + log_backward - log_forward).
 
     Parameters
     ----------
@@ -78,11 +80,6 @@ def metropolis_log_acceptance(
         log p(y) - log p(x), exact.
     log_forward, log_backward
         log q(y | x) and log q(x | y).
-
-    Returns
-    -------
-    log_acceptance
-        min(0, log_ratio + log_backward - log_forward).
     """
     return (log_ratio + log_backward - log_forward).clamp(max=0)
 

@@ -32,26 +32,16 @@ def progressive_samples(
 
     Parameters
     ----------
-    energy
-        Of all levels.
-    noise
-        The forward chain.
-    start
-        White noise, the states of level T.
-    chain
-        How to draw from the conditional distributions.
-    generator
-        Source of randomness.
+    start, chain
+        White noise, the states of level T; how to sample the conditional distributions.
 
     Returns
     -------
     samples
-        ``samples[t]`` are those of level t; ``samples[T]`` is the start.
+        ``samples[t]`` are those of level t.
 
     Raises
     ------
-    InputError
-        If the start is no batch of finite floats.
     DivergenceError
         If energies are no longer finite; names the level.
     """
@@ -65,24 +55,8 @@ def denoised(
 ) -> Float[Tensor, "batch ..."]:
     r"""Mean of the clean data given states of level 0, by Tweedie's formula.
 
-    :math:`(x_0 - \bar\sigma_0^2 \nabla E(x_0, 0)) / \sqrt{1 - \bar\sigma_0^2}`
-    where the energy is that of the data's distribution at level 0. It takes away the
-    noise
-    that level 0 carries, and changes nothing where it carries none.
-
-    Parameters
-    ----------
-    energy
-        Of all levels.
-    noise
-        The forward chain.
-    x
-        States of level 0.
-
-    Raises
-    ------
-    InputError
-        If the states are no batch of finite floats.
+    :math:`(x_0 - \bar\sigma_0^2 \nabla E(x_0, 0)) / \sqrt{1 - \bar\sigma_0^2}`, where
+    the energy is that of the data's distribution at level 0.
     """
     check_vectors("x", x)
     gradient = vector_state(at_level(energy, 0), x).gradient
@@ -98,10 +72,7 @@ def descend(
     known: Tensor | None = None,
     free: Tensor | None = None,
 ) -> Tensor:
-    """Draw a state of every level, as `progressive_samples` returns them.
-
-    Where ``free`` is 0, level t stays what ``known[t]`` says.
-    """
+    """Draw a state of every level, as `progressive_samples` returns them."""
     samples = [start]
     for t in reversed(range(noise.n_levels)):
         level = torch.full((len(start),), t, device=start.device)

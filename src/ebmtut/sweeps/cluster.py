@@ -26,16 +26,6 @@ def on_cluster(scheduler: str) -> Iterator[Any]:
     ----------
     scheduler
         Address, such as ``tcp://host:8786``. Workers may join later.
-
-    Yields
-    ------
-    client
-        A client of the scheduler.
-
-    Raises
-    ------
-    InputError
-        If Dask is not installed, or no scheduler answers.
     """
     try:
         from distributed import Client
@@ -65,26 +55,7 @@ def on_cluster(scheduler: str) -> Iterator[Any]:
 def ended_on_cluster(
     specifications: list[dict[str, Any]], limit: float | None, scheduler: str
 ) -> Iterator[tuple[str, str]]:
-    """Execute runs on the workers of a Dask scheduler.
-
-    Parameters
-    ----------
-    specifications, limit
-        The runs, and the seconds that each may take, as for `supervise`.
-    scheduler
-        As for `on_cluster`.
-
-    Yields
-    ------
-    ended
-        What `supervise` returns, for each run when it has ended; "killed" if its
-        workers died repeatedly.
-
-    Raises
-    ------
-    InputError
-        As `on_cluster`, or if the scheduler has stopped.
-    """
+    """Execute runs on the workers of a Dask scheduler, as `supervise` does."""
     from distributed import as_completed
 
     with on_cluster(scheduler) as client:

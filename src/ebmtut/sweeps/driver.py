@@ -49,43 +49,27 @@ def run_sweep(
 ) -> dict[str, int]:
     """Execute all runs of a plan that are not finished.
 
-    Each run is a process with its own kernel, so that memory does not accumulate and
-    a crash does not affect other runs. When a run has ended, its folder ``runs/NAME``
-    appears in one step. It holds the executed notebook, the numbers that it recorded,
-    and ``run.json`` with all parameters, the status and the provenance.
+    Each run is a process with its own kernel. When it has ended, its folder
+    ``runs/NAME`` appears in one step, with the executed notebook, its numbers, and
+    ``run.json``.
 
     Parameters
     ----------
-    plan
-        The runs.
     folder
         Folder of the sweep. A second call with the same folder runs what is left.
     n_jobs
-        Number of parallel runs; by default the number of cores that this process may
-        use, or the number of GPUs if the runs use them.
-    timeout
-        Minutes after which a run is stopped.
-    retry
-        Whether to repeat runs that failed or timed out. Killed runs are always
-        repeated.
+        Number of parallel runs; by default the number of cores, or of GPUs.
+    timeout, retry
+        Minutes of a run at most; whether to repeat runs that failed or timed out.
     keep_old
-        Whether to keep runs that were made with other code, versions or data instead
-        of repeating them. The column ``code`` of the table shows the difference.
+        Whether to keep runs that were made with other code, versions or data.
     scheduler
         Address of a Dask scheduler whose workers see the same folder and notebook.
-    progress
-        Whether to show a progress bar with the remaining time.
 
     Returns
     -------
     counts
         Number of runs by status.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, another sweep is running in the folder, or the
-        folder holds the sweep of another notebook.
     """
     folder = check_writable(folder).resolve()
     runs = check_writable(folder / "runs")
@@ -143,18 +127,7 @@ def run_sweep(
 
 
 def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read ``run.json`` of all runs that have ended, by name.
-
-    Parameters
-    ----------
-    folder
-        Folder of the sweep.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no sweep, or a file is damaged.
-    """
+    """Read ``run.json`` of all runs that have ended, by name."""
     if not (folder / "runs").is_dir():
         raise InputError(f"{folder} holds no sweep")
     found = {}

@@ -32,24 +32,15 @@ def gather(
 
     Parameters
     ----------
-    folder
-        Folder of the sweep. The report also lists runs that are missing or failed.
-    y
-        Numbers on the vertical axes; by default the first that differ between runs.
-    x
-        Parameter on the horizontal axis; by default the varied number with the most
-        values.
+    y, x
+        Columns on the axes; by default numbers that differ, and the most varied
+        parameter.
 
     Returns
     -------
     files
         ``table.csv``, ``table.parquet`` if pyarrow is installed, ``plot.png`` if a
         parameter varies, and ``report.html``.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no sweep, or a name is no column of its table.
     """
     folder = Path(folder)
     try:
@@ -87,20 +78,13 @@ def gather(
 def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row per run: name, status, parameters, numbers, provenance.
 
-    Parameters
-    ----------
-    records
-        Contents of ``run.json``, by the name of the run.
-
     Returns
     -------
     rows
-        All with the same columns; None where a run lacks a value. The name of a
-        number is its path in the JSON file that the notebook recorded, such as
-        ``table.ED.nll``, preceded by the name of the file if there are several, or if
-        a parameter or a column of the sweep has that name. The sweep's own columns are
-        ``run``, ``status``, ``seconds``, ``started``, ``commit`` and ``code``, or
-        ``sweep.run`` and so on if a parameter has such a name.
+        All with the same columns; None where a run lacks a value. A number is named by
+        its path in the recorded JSON, such as ``table.ED.nll``, after the name of the
+        file where needed. A parameter named as one of the sweep's columns, such as
+        ``run``, moves that to ``sweep.run``.
     """
     several = len({name for r in records.values() for name in r["numbers"]}) > 1
     parameters = {name for record in records.values() for name in record["parameters"]}
@@ -150,18 +134,13 @@ def mean_rows(
 
     Parameters
     ----------
-    rows
-        As `tidy_rows` gives them.
-    settings
-        Columns that define a setting.
-    numbers
-        Columns to average.
+    settings, numbers
+        Columns that define a setting, and columns to average.
 
     Returns
     -------
     means
-        One row per setting: its values, ``runs``, and for each number a pair of the
-        mean and its standard error (None for a single run), or None.
+        One row per setting: its values, ``runs``, and pairs of mean and standard error.
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

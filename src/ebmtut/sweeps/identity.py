@@ -21,18 +21,11 @@ __all__ = ["files_named", "run_identity"]
 def run_identity(notebook: Path) -> dict[str, str]:
     """Identify the code, versions and data that a run was made with.
 
-    Parameters
-    ----------
-    notebook
-        The notebook's file.
-
     Returns
     -------
     identity
-        Digests of the notebook's code that a sweep executes, of the package's code
-        (without comments and docstrings), of the versions of numerical packages, and
-        of the files in ``EBMTUT_DATA``. Files that the package downloads have their
-        own checksums; for those that a run's parameters name see `files_named`.
+        Digests of the notebook's swept code, of the package's code, of the versions of
+        numerical packages, and of the files in ``EBMTUT_DATA``; see `files_named`.
     """
     return {
         "notebook": _digest(_code_of(notebook)),
@@ -43,20 +36,7 @@ def run_identity(notebook: Path) -> dict[str, str]:
 
 
 def files_named(notebook: Path, parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Digests of the files and folders that a run's parameters name.
-
-    Parameters
-    ----------
-    notebook
-        What is run, in the folder where it lies.
-    parameters
-        Of the run; a text that is no path of anything counts as a text.
-
-    Returns
-    -------
-    digests
-        Of the content, by the parameter and its value.
-    """
+    """Digests of the files and folders that a run's parameters name."""
     found = {}
     for name, value in parameters.items():
         for text in _texts(value):

@@ -37,18 +37,7 @@ OTHER_RUNS = "other-runs"
 
 
 def swept(notebook: str | Path) -> dict[str, Any]:
-    """Read a notebook without its cells of other runs, as a sweep executes it.
-
-    Parameters
-    ----------
-    notebook
-        The notebook's file.
-
-    Returns
-    -------
-    content
-        Content of the notebook, as JSON.
-    """
+    """Read a notebook without its cells of other runs, as a sweep executes it."""
     content: dict[str, Any] = json.loads(Path(notebook).read_text("utf-8"))
     content["cells"] = [
         cell
@@ -69,12 +58,8 @@ def execute(
 
     Parameters
     ----------
-    notebook
-        The notebook's file.
-    folder, name
-        Folder of all runs, and the name of this run.
-    parameters
-        All parameters of the run.
+    folder, name, parameters
+        Folder of all runs, name of this run, and all of its parameters.
     about
         Other entries of ``run.json``, such as the identity and the commit.
 
@@ -86,8 +71,7 @@ def execute(
     Raises
     ------
     RuntimeError
-        If a later call of the sweep has removed the unfinished run, which that call
-        repeats.
+        If a later call of the sweep has removed the unfinished run.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -134,8 +118,7 @@ def execute(
 def _execute(*words: Any, **options: Any) -> None:
     """Execute a notebook; try another kernel if one dies while it starts.
 
-    A kernel is given free ports, which another process can take before the kernel
-    does. After three such failures the error is raised.
+    A kernel is given free ports, which another process can take first.
     """
     import papermill
 
@@ -194,7 +177,7 @@ def end_with_children(pid: int | None = None) -> None:
     Parameters
     ----------
     pid
-        The process. None ends all processes that this one started, but not itself.
+        None ends all processes that this one started, but not itself.
     """
     import psutil
 

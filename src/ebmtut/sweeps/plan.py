@@ -33,10 +33,12 @@ class Parameter:
 
     Attributes
     ----------
-    name, kind, help
-        Its name, its annotated type (or the type of the default), its comment.
-    default
-        Its default value.
+    name
+        Its name.
+    kind
+        Its annotated type, or the type of the default.
+    help
+        Its comment.
     """
 
     name: str
@@ -51,14 +53,10 @@ class Plan:
 
     Attributes
     ----------
-    notebook
-        The notebook's file.
-    parameters
-        All of its parameters.
     varied
         Names of the parameters that differ between runs.
     runs
-        The parameters of each run, by the name of the run's folder.
+        The parameters of each run, by the name of its folder.
     """
 
     notebook: Path
@@ -68,18 +66,7 @@ class Plan:
 
 
 def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
-    """Read the cell of a notebook that is tagged ``parameters``.
-
-    Parameters
-    ----------
-    notebook
-        The notebook's file.
-
-    Raises
-    ------
-    InputError
-        If the file is no notebook or has no such cell with plain values.
-    """
+    """Read the cell of a notebook that is tagged ``parameters``."""
     path = Path(notebook)
     if not path.is_file():
         raise InputError(f"notebook must be a file, got {str(path)!r}")
@@ -129,25 +116,13 @@ def make_plan(
 
     Parameters
     ----------
-    notebook
-        The notebook's file.
     given
-        ``name=value,value`` each. A text that contains a comma is quoted, and a list
-        keeps its brackets. A random search also takes ``name=low..high``, sampled
-        uniformly, and ``name=low..high:log``, uniform in the logarithm.
+        ``name=value,value`` each. A random search also takes ``name=low..high``,
+        uniform, and ``name=low..high:log``.
     n_seeds
-        Number of seeds for each setting. They count upwards from the seed that is
-        given, by default from the notebook's own.
-    n_samples
-        Number of settings of a random search. Each takes, for every name, one of the
-        listed values or a number in the range. None runs the whole grid.
-    sample_seed
-        Seed of the random search; the same seed gives the same settings.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, a value has the wrong type, or there is nothing to run.
+        Seeds for each setting, counted upwards from the seed that is given.
+    n_samples, sample_seed
+        Settings of a random search, None for the whole grid, and its seed.
     """
     known = notebook_parameters(notebook)
     axes: dict[str, list[Any] | _Draw] = {}

@@ -40,18 +40,10 @@ def report_page(
 
     Parameters
     ----------
-    plan
-        Contents of ``sweep.json``.
-    records
-        Contents of ``run.json`` of all runs that have ended, by name.
-    varied
-        Parameters that differ between runs.
-    means
-        One row per setting, from `ebmtut.sweeps.gather.mean_rows`.
-    numbers
-        Columns of `means` that hold pairs of a mean and its standard error.
-    has_picture
-        Whether there is a ``plot.png``.
+    plan, records
+        Contents of ``sweep.json``, and of ``run.json`` by the name of the run.
+    means, numbers
+        From `ebmtut.sweeps.gather.mean_rows`, and its columns that hold pairs.
     """
     title = f"Sweep of {escape(plan['notebook'])}"
     parts = [

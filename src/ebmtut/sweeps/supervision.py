@@ -49,19 +49,10 @@ def supervise(
 
     Parameters
     ----------
-    specification
-        Arguments of `ebmtut.sweeps.one_run.execute`, and the token of the driver.
-    limit
-        Seconds that the run may take.
+    specification, limit
+        Arguments of `ebmtut.sweeps.one_run.execute` and the driver's token; seconds.
     stop
         Set when all runs have to end.
-    gpu
-        The GPU that the run may use.
-
-    Returns
-    -------
-    ended
-        The name of the run, and "done", "failed", "killed" or "timeout".
     """
     specification = dict(specification)
     driver = specification.pop("driver")

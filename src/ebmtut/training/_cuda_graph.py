@@ -1,12 +1,8 @@
 """A step of training that a GPU replays: a CUDA graph.
 
-A small network's step is some hundred short kernels, and starting them one by one takes
-longer than running them. Recorded once, they are started together, without Python.
-**No GPU has run this**: the tests replay steps on a pretended one, which shows that a
-replay computes the same, and neither that CUDA records all of it nor what it spares.
-
-What a step may not do, since a recording could not do it again: wait for the GPU, copy
-numbers to it from the processor, or draw from a generator that the graph does not know.
+The many short kernels of a small network's step are started together, without Python.
+The step may not wait for the GPU, copy numbers to it, or use a generator that the graph
+does not know. **No GPU has run this**: the tests replay steps on a pretended one.
 """
 
 from __future__ import annotations
@@ -20,8 +16,6 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.training.distributed import alone
 
-__all__ = ["CapturedStep", "check_capturable", "own_stream"]
-
 T = TypeVar("T")
 
 # As they are: the optimiser makes its state, libraries their workspaces.
@@ -29,13 +23,7 @@ N_EAGER = 3
 
 
 def check_capturable(device: torch.device) -> None:
-    """Require a GPU of CUDA, and a process that is alone.
-
-    Raises
-    ------
-    InputError
-        If `device` is another, or several processes train together.
-    """
+    """Require a GPU of CUDA, and a process that is alone."""
     if device.type != "cuda":
         raise InputError(f"cuda_graph=True needs weights on cuda, got {device}")
     if not alone():
@@ -44,10 +32,7 @@ def check_capturable(device: torch.device) -> None:
 
 @contextmanager
 def own_stream(device: torch.device) -> Iterator[torch.cuda.Stream]:
-    """Let what follows go through a stream of its own: the default one records nothing.
-
-    It waits for what came before, and what comes after waits for it.
-    """
+    """Let what follows go through its own stream: the default one records nothing."""
     before = torch.cuda.current_stream(device)
     stream = torch.cuda.Stream(device)
     stream.wait_stream(before)
@@ -64,14 +49,7 @@ class CapturedStep(Generic[T]):
     Parameters
     ----------
     step
-        What to record; it is told which models still live. What it returns lies in the
-        same memory after every replay.
-    generators
-        All that it draws from.
-    optimizer
-        What it steps with. Its learning rate becomes a tensor, to be filled.
-    stream
-        The one that all of it goes through.
+        A step that is told which models still live; its result lies in the same memory.
     """
 
     def __init__(
@@ -95,13 +73,7 @@ class CapturedStep(Generic[T]):
         self._recorded: tuple[torch.cuda.CUDAGraph, T] | None = None
 
     def __call__(self, living: tuple[int, ...]) -> T:
-        """Do the step once; another set of the living is another recording.
-
-        Raises
-        ------
-        InputError
-            If the step waits for the GPU.
-        """
+        """Do the step once; another set of the living is another recording."""
         if living != self._living:
             self._living = living
             self._forget()

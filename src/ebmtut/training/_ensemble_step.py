@@ -14,20 +14,10 @@ from ebmtut.training._stack import Stack
 from ebmtut.training._turns import Turns
 from ebmtut.training.loop import TrainConfig, autocast_of
 
-__all__ = ["EnsembleStep", "Told"]
-
 
 @dataclass(frozen=True)
 class Told:
-    """What a step has found, not read yet.
-
-    Attributes
-    ----------
-    ended
-        Why losses gave none, by the number of their model.
-    moved
-        The numbers of the others.
-    """
+    """What a step has found, not read yet."""
 
     ended: Mapping[int, DivergenceError]
     moved: tuple[int, ...]
@@ -35,13 +25,7 @@ class Told:
     _checks: PostponedChecks
 
     def read(self) -> list[tuple[float, float]]:
-        """Wait for the GPU, once; return each model's loss and gradient norm.
-
-        Raises
-        ------
-        InputError
-            If a check of entries has found bad ones.
-        """
+        """Wait for the GPU, once; return each model's loss and gradient norm."""
         found = self._found.tolist()
         n_models = (len(found) - len(self._checks.flags)) // 2
         self._checks.tell(found[2 * n_models :])
@@ -50,11 +34,7 @@ class Told:
 
 @dataclass
 class EnsembleStep:
-    """Draw data, evaluate the losses, and move all models by one step of Adam.
-
-    Nothing in it depends on what a GPU has computed: a model whose loss or gradient is
-    not finite is kept still there, and `Told.read` says so.
-    """
+    """Draw data, evaluate the losses, and move all models by one step of Adam."""
 
     stack: Stack
     turns: Turns

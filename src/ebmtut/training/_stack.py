@@ -13,8 +13,6 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from ebmtut.checks import InputError
 
-__all__ = ["Generators", "NamedTensors", "Stack"]
-
 
 class Stack:
     """Weights and buffers of several modules, stacked, and one call for all."""

@@ -15,8 +15,6 @@ from ebmtut.tensor_checks import PostponedChecks, check_shape, postponed_checks
 from ebmtut.training._cuda_graph import CapturedStep
 from ebmtut.training.distributed import worst_of_all
 
-__all__ = ["Found", "RecordedStep", "TrainStep"]
-
 
 class Found(NamedTuple):
     """What a step has found, not read yet: loss, gradient's norm, flags of checks."""
@@ -25,13 +23,7 @@ class Found(NamedTuple):
     checks: PostponedChecks
 
     def read(self) -> tuple[float, float]:
-        """Wait for the GPU, once; return the loss and the gradient's norm.
-
-        Raises
-        ------
-        InputError
-            If a check of entries has found bad ones.
-        """
+        """Wait for the GPU, once; return the loss and the gradient's norm."""
         loss, norm, *flags = self.numbers.tolist()
         self.checks.tell(flags)
         return loss, norm
@@ -75,15 +67,7 @@ class TrainStep:
 
 
 class RecordedStep:
-    """The same, and Adam's move, of batches that lie in one place: a CUDA graph.
-
-    Parameters
-    ----------
-    step
-        What to record.
-    stream
-        The one that all of it goes through.
-    """
+    """The same, and Adam's move, of batches that lie in one place: a CUDA graph."""
 
     def __init__(self, step: TrainStep, stream: torch.cuda.Stream) -> None:
         self._step = step
@@ -103,8 +87,6 @@ class RecordedStep:
 
         Raises
         ------
-        InputError
-            If its shape is not that of the first, or the loss waits for the GPU.
         DivergenceError
             If the loss says so.
         """

@@ -22,8 +22,6 @@ from ebmtut.checks import DivergenceError
 from ebmtut.training._stack import Stack
 from ebmtut.training.loop import Loss
 
-__all__ = ["Turns"]
-
 
 class _Ended(Exception):
     """The loss is not wanted any more."""
@@ -77,16 +75,7 @@ class _Asking(nn.Module):
 
 
 class Turns:
-    """All losses, each of which goes on until it asks for energies.
-
-    Parameters
-    ----------
-    losses
-        One for each model.
-    stream
-        Of a GPU, that all of them go through; None for the default one. A thread does
-        not know that of the thread that started it.
-    """
+    """All losses, each of which goes on until it asks for energies."""
 
     def __init__(
         self, losses: Sequence[Loss], stream: torch.cuda.Stream | None = None

@@ -18,17 +18,10 @@ def average_weights(
 ) -> None:
     """Move a running average towards the weights as they are after a step.
 
-    The average starts short, so that it forgets the initial weights: it keeps
-    (step + 1) / (step + 10) of itself until that exceeds `decay`.
+    It keeps (step + 1) / (step + 10) of itself until that exceeds `decay`.
 
     Parameters
     ----------
-    averaged
-        Changed in place.
-    weights
-        As many, of the same shapes.
-    step
-        The first is 0.
     decay
         Share that is kept in the end, in [0, 1).
     """

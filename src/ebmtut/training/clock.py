@@ -11,13 +11,8 @@ __all__ = ["CpuClock"]
 class CpuClock:
     """Counts while a training runs, from step to step.
 
-    Give `seconds` to `ebmtut.training.train` among its ``buffers``, which a
-    checkpoint holds, and `tick` as ``on_step``: a run that goes on counts on.
-
-    Attributes
-    ----------
-    seconds
-        So far: a tensor, changed in place.
+    Give `seconds` to `train` among its ``buffers`` and `tick` as ``on_step``: a run
+    that goes on counts on.
     """
 
     def __init__(self) -> None:

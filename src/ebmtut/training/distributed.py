@@ -1,12 +1,8 @@
 """One training in several processes: equal weights, each process its own data.
 
 Started by ``torchrun --nproc-per-node N script.py``, inside ``with processes():``,
-`ebmtut.training.train` hands the loss to torch's ``DistributedDataParallel``, which
-averages its gradients over the processes. That class sees a network only through a
-``forward``, and our chains and losses call the energy in ways of their own: so what
-it wraps is the loss, as a module whose ``forward`` is the whole of a batch's work.
-Slopes that a chain asks of ``torch.autograd.grad`` on its way do not count there,
-since they are never added to a weight's ``grad``.
+`ebmtut.training.train` hands the loss, as a module whose ``forward`` is the whole of a
+batch's work, to torch's ``DistributedDataParallel``, which averages the gradients.
 """
 
 import os
@@ -23,7 +19,6 @@ __all__ = [
     "Process",
     "alone",
     "joined",
-    "own_file",
     "processes",
     "worst_of_all",
 ]
@@ -39,7 +34,7 @@ class Process(NamedTuple):
     n_processes
         Of them all.
     device
-        For this one: the GPU of its place on this machine, or the CPU.
+        The GPU of its place on this machine, or the CPU.
     """
 
     rank: int
@@ -71,13 +66,7 @@ def alone() -> bool:
 
 
 def own_file(path: Path) -> Path:
-    """Return the file of this process: its random numbers are its own.
-
-    Parameters
-    ----------
-    path
-        That of the first process, and of one that is alone.
-    """
+    """Return the file of this process: its random numbers are its own."""
     if alone() or distributed.get_rank() == 0:
         return path
     return path.with_name(f"{path.name}.{distributed.get_rank()}")
@@ -98,15 +87,7 @@ class _Objective(nn.Module):
 def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the loss of a batch, (x, generator=generator) -> scalar, of an energy.
 
-    All processes get the weights and buffers of the first. The gradients that
-    ``backward`` leaves are their means over the processes.
-
-    Parameters
-    ----------
-    energy
-        Its weights are changed in place; the same of them must matter in every step.
-    loss
-        ``loss(energy, x, generator=generator) -> scalar``.
+    All processes get the weights of the first; gradients are means over the processes.
     """
     objective = _Objective(energy, loss)
     if alone():
@@ -117,15 +98,7 @@ def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tens
 
 
 def worst_of_all(state: int, device: torch.device) -> int:
-    """Return the largest state of any process, so that all stop together.
-
-    Parameters
-    ----------
-    state
-        Of this process.
-    device
-        Where its messages come from.
-    """
+    """Return the largest state of any process, so that all stop together."""
     if alone():
         return state
     told = torch.tensor(state, device=device)

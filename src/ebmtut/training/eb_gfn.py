@@ -1,10 +1,8 @@
-"""EB-GFN: an energy and a GFlowNet that learn together.
+"""EB-GFN: an energy and a GFlowNet that learn together (Zhang et al., 2022).
 
-Zhang et al., "Generative flow networks for discrete probabilistic modeling" (2022).
-The GFlowNet is fitted to the energy by trajectory balance, on trajectories that it
-samples itself and on backward trajectories from data. The energy is trained by
-contrastive divergence: from each data point the GFlowNet proposes another state, which
-a Metropolis-Hastings step accepts or rejects.
+The GFlowNet is fitted to the energy by trajectory balance, on its own trajectories and
+on backward trajectories from data. The energy is trained by contrastive divergence: the
+GFlowNet proposes another state, which a Metropolis-Hastings step accepts or rejects.
 """
 
 from __future__ import annotations
@@ -52,19 +50,14 @@ class EBGFNConfig:
 
     Parameters
     ----------
-    n_steps
-        Steps of the energy.
-    n_samples
-        Data of a step of the energy.
+    n_steps, n_samples
+        Steps of the energy, and data of each.
     n_ways
         Trajectories of a step of the GFlowNet, half from data; None takes `n_samples`.
     n_back
-        Sites that a proposal blanks, K of the paper; with None the number grows from
-        one to all over the run, as in the paper's program.
-    n_policy_steps
-        Steps of the GFlowNet for each of the energy.
-    n_last
-        Steps of the GFlowNet alone at the end, for the averaged energy.
+        Sites that a proposal blanks, K; None lets it grow from one to all over the run.
+    n_policy_steps, n_last
+        GFlowNet steps for each of the energy, and alone at the end.
     explore
         Fraction of the GFlowNet's moves that are uniform in training.
     learning_rate, energy_learning_rate
@@ -90,9 +83,9 @@ class EBGFNTraining(NamedTuple):
     energy
         A copy of the energy with averaged weights.
     accepted
-        Fraction of the proposals that were accepted, at every step of the energy.
+        Fraction of accepted proposals, at every step of the energy.
     cpu_seconds
-        Of the whole training, over all its resumptions.
+        Of the whole training.
     """
 
     energy: nn.Module
@@ -115,29 +108,19 @@ def train_eb_gfn(
 
     Parameters
     ----------
-    energy, policy
-        Trained in place.
     sample
         ``sample(n, generator=generator) -> x``, the data.
-    config
-        How they learn.
     generator
         Source of all randomness, on the device of both.
     penalty
         ``penalty(energy) -> scalar``, added to the energy's loss.
     checkpoint, identity
-        As of `ebmtut.training.ResumableLoop`; the configuration is told apart, too.
-
-    Returns
-    -------
-    training
+        As of `ebmtut.training.ResumableLoop`.
 
     Raises
     ------
     DivergenceError
         If a loss is not finite; names the step.
-    InputError
-        If more sites are to be blanked than there are, or as in `ResumableLoop`.
     OutOfTime
         As in `ResumableLoop`.
     """

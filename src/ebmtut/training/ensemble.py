@@ -63,31 +63,22 @@ def train_ensemble(
 ) -> list[TrainResult | DivergenceError]:
     """Minimise one loss for each of several energies, as `train` does for one.
 
-    With the same seeds the numbers are those of `train`, up to the rounding of
-    products that are computed for all energies together. One whose loss diverges
-    drops out; the others go on. What it spares is a process, its imports and its
-    memory, for each energy, and on a GPU, or where batches are small, the time in
-    which single steps wait for their own start.
+    With the same seeds the numbers are those of `train`, up to the rounding of batched
+    products. One whose loss diverges drops out; the others go on.
 
     Parameters
     ----------
     energies
         All of one class and size; trained in place.
     losses
-        One for each. It may ask for energies with and without gradients, not
-        differentiate them itself: Markov chains by gradients are out.
-    samples
+        One for each, which may not differentiate the energy itself, as Markov chains
+        do.
+    samples, generators
         One for each, ``sample(n, generator=generator) -> x``: its data.
-    generators
-        One for each.
-    config, progress, label
+    config, progress, label, checkpoint, checkpoint_every, identity
         As for `ebmtut.training.train`.
-    checkpoint, checkpoint_every, identity
-        As for `ebmtut.training.train`; one file holds the state of all.
     cuda_graph
-        Whether a GPU records a step and replays it, which is to spare a small network
-        the start of each of its kernels. The losses and samples may then not wait for
-        the GPU, nor copy to it. Never run on one: tested on a pretended GPU only.
+        Whether a GPU records a step and replays it, see `ebmtut.training.train`.
 
     Returns
     -------
@@ -99,11 +90,6 @@ def train_ensemble(
     OutOfTime
         If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
         which the state of all has been saved.
-    InputError
-        If there are not as many losses, samples and generators as energies, at least
-        one, the energies are of different sizes or have nothing to train, batches are
-        of states of different shapes, ``cuda_graph`` is asked for where there is no GPU
-        or by what waits for it, or for a checkpoint as in `ebmtut.training.train`.
     """
     check_type("energies", energies, Sequence)
     check_range("number of energies", len(energies), low=1, integer=True)

@@ -55,16 +55,11 @@ class FlowConfig:
     Parameters
     ----------
     objective
-        Where c_t comes from. "batch": the mean of xi_t over a batch's states
-        of one time. "stein": the mean over a rollout when it was made, the
-        paper's coordinate descent. "plain": the same without the control
-        variate. "learned": a small network of t, LEAPS' objective.
-    n_time_steps
-        Steps of a rollout.
-    n_trajectories
-        Chains of a rollout.
-    n_rollouts
-        Rollouts that the buffer holds.
+        Where c_t comes from. "batch": the mean of xi_t over a batch's states of one
+        time. "stein": the mean over a rollout when it was made, the paper's coordinate
+        descent. "plain": without the control variate. "learned": LEAPS' network of t.
+    n_time_steps, n_trajectories, n_rollouts
+        Steps and chains of a rollout, and rollouts that the buffer holds.
     inner_steps
         Optimiser steps from one rollout to the next.
     n_times
@@ -93,14 +88,12 @@ class FlowTraining:
     losses
         Loss of every step, float32.
     slope_spread
-        Mean over times of the standard deviation of xi_t among the
-        trajectories of each rollout, and of the time derivative alone: the
-        two estimators of c_t before division by sqrt(n_trajectories);
-        (n_drawn, 2).
+        (n_drawn, 2), mean over times of the standard deviation of xi_t in each rollout,
+        and of the time derivative alone.
     n_clipped
-        Number of clipped log-ratios in all batches.
+        Clipped log-ratios in all batches.
     n_ratios
-        Number of log-ratios in all batches.
+        Log-ratios in all batches.
     max_log_ratio
         The largest one met.
     cpu_seconds
@@ -242,33 +235,19 @@ def train_flow(
 
     Parameters
     ----------
-    flow
-        Its network is trained in place.
-    config
-        Rollouts and loss.
-    optimizer
-        As in `ebmtut.training.train`.
     generator
         Source of all randomness, on the device of the network.
     refine
-        Kernel applied after every step of the rollouts, such as a Gibbs sweep.
-        The training states then have nearly the path's distribution even if the
-        flow is poor.
+        Kernel after every step of the rollouts, such as a Gibbs sweep (`gibbs_kernel`).
     checkpoint, checkpoint_every, identity, cuda_graph, progress
         As in `ebmtut.training.train`; what a GPU records is a step, not a rollout.
     on_step
         Called with (step, flow of averaged weights) after every step.
 
-    Returns
-    -------
-    flow_training
-
     Raises
     ------
     DivergenceError
         If the loss or a rollout is not finite; names the step and the largest ratio.
-    InputError
-        If the batch cannot be divided into its times, or as in `train`.
     """
     check_type("config", config, FlowConfig)
     n_times = config.n_times
@@ -354,16 +333,7 @@ def _network_of(learner: nn.Module) -> nn.Module:
 
 
 class CountedFlow(Flow):
-    """A flow that reports the log-ratios of its evaluations.
-
-    Parameters
-    ----------
-    flow
-        The flow that is evaluated.
-    seen
-        Called with the number of clipped ratios and the largest one, at every
-        evaluation.
-    """
+    """A flow that reports the log-ratios of its evaluations."""
 
     def __init__(self, flow: Flow, seen: Callable[[RatioInfo], None]) -> None:
         self.__dict__.update(flow.__dict__)

@@ -25,12 +25,8 @@ class FlowFollower:
 
     Parameters
     ----------
-    flow
-        Its network is trained in place.
     refine
-        Kernel applied after every step of the rollouts. The training states then
-        have nearly the path's distribution even if the flow is poor. None applies
-        no kernel.
+        Kernel applied after every step of the rollouts, such as a Gibbs sweep.
     n_trajectories, n_time_steps
         Chains and steps of a rollout.
     learning_rate
@@ -38,8 +34,7 @@ class FlowFollower:
     inner_steps
         Optimiser steps from one rollout to the next.
     n_times, n_rows
-        Distinct times in a batch, and trajectories whose states at all of these
-        times are in the batch.
+        Distinct times in a batch, and trajectories whose states there are in the batch.
     """
 
     @checked
@@ -107,19 +102,14 @@ class FlowFollower:
         Parameters
         ----------
         n_steps
-            How many; every ``inner_steps``-th, counted over all calls, makes a new
-            rollout.
-        generator
-            Source of all randomness.
+            How many; every ``inner_steps``-th over all calls makes a new rollout.
         share
-            Factor of the learning rate: less towards the end, when the energy hardly
-            changes.
+            Factor of the learning rate, less towards the end.
 
         Raises
         ------
         DivergenceError
-            If a rollout is not finite; names the step, of all calls together, and the
-            largest ratio.
+            If a rollout is not finite.
         """
         self._adam.param_groups[0]["lr"] = share * self.learning_rate
         counted = CountedFlow(self.flow, self._seen)
@@ -171,10 +161,7 @@ class FlowFollower:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go to where `state_dict` was asked for.
-
-        One from before ratios were counted sets the counts to 0.
-        """
+        """Go to where `state_dict` was asked for."""
         self.flow.network.load_state_dict(state_dict["network"])
         self._adam.load_state_dict(state_dict["adam"])
         device = next(self.flow.network.parameters()).device

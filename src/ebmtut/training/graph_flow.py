@@ -49,19 +49,14 @@ class GraphFlowConfig:
 
     Parameters
     ----------
-    n_graphs
-        Graphs of a rollout.
-    n_copies
-        Chains of each graph, at least 2; a batch is their product.
-    n_time_steps
-        Steps of a rollout.
-    n_rollouts
-        Rollouts that the buffer holds.
+    n_graphs, n_copies
+        Graphs of a rollout, and chains of each; a batch is their product.
+    n_time_steps, n_rollouts
+        Steps of a rollout, and rollouts that the buffer holds.
     inner_steps
         Optimiser steps from one rollout to the next.
     anneal
-        Fraction of the optimiser's steps over which the inverse temperature of the
-        target rises linearly, from 0.1 to the problem's; 0 for none.
+        Fraction of the steps over which the inverse temperature rises from 0.1.
     """
 
     n_graphs: Count = 16
@@ -88,9 +83,9 @@ class GraphFlowTraining(NamedTuple):
     weights
         Averaged.
     losses
-        Loss of every step, float32.
+        Loss of every step.
     cpu_seconds
-        Of all goes of a run that was resumed.
+        Of the whole training.
     max_log_ratio
         The largest log-ratio met.
     """
@@ -102,15 +97,7 @@ class GraphFlowTraining(NamedTuple):
 
 
 def flow_on(weights: GraphWeights, problem: GraphEnergy) -> Flow:
-    """Return the flow from uniform bits to a problem's distribution, on its graphs.
-
-    Parameters
-    ----------
-    weights
-        Shared by all graphs.
-    problem
-        Energy at t = 1.
-    """
+    """Return the flow from uniform bits to a problem's distribution, on its graphs."""
     return Flow(AnnealingPath(problem), weights.on(problem.graphs))
 
 
@@ -127,32 +114,15 @@ def train_graph_flow(
 ) -> GraphFlowTraining:
     """Train shared weights on the graphs of a problem.
 
-    Rollouts are refined by a Gibbs sweep after each step, so that the training states
-    have nearly the path's distribution even if the flow is poor.
+    Rollouts are refined by a Gibbs sweep after each step.
 
     Parameters
     ----------
-    weights
-        Trained in place.
-    problem
-        Energy at t = 1 on all training graphs, on the device of the weights.
-    config
-        Rollouts; they set the size of a batch.
-    optimizer
-        As in `ebmtut.training.train`; its batch size is not used.
-    generator
-        Source of all randomness.
     checkpoint, checkpoint_every, identity
         As in `ebmtut.training.train`.
 
-    Returns
-    -------
-    graph_flow_training
-
     Raises
     ------
-    InputError
-        If there are fewer graphs than a rollout asks for.
     DivergenceError
         If the loss or a rollout is not finite; names the step and the largest ratio.
     """

@@ -1,9 +1,8 @@
 """One training loop for every energy in the book.
 
-Averaged weights, gradient clipping, bfloat16 where the hardware has units
-for it, checkpoints that continue bit for bit, and a stop with a message
-when the loss diverges. Under ``torchrun`` several processes train together
-(`ebmtut.training.distributed`).
+Averaged weights, gradient clipping, bfloat16 where the hardware has units for it,
+checkpoints that continue bit for bit, and an error when the loss diverges. Under
+``torchrun`` several processes train together (`ebmtut.training.distributed`).
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ __all__ = [
     "Loss",
     "TrainConfig",
     "TrainResult",
-    "autocast_of",
     "bfloat16_is_fast",
-    "diverged",
-    "set_learning_rate",
     "train",
 ]
 
@@ -66,26 +62,20 @@ class TrainConfig:
 
     Parameters
     ----------
-    n_steps
-        Optimiser steps.
-    batch_size
-        Data points a step.
+    n_steps, batch_size
+        Optimiser steps, and data points of each.
     learning_rate
         Adam's step size after warm-up.
     decay
-        "cosine" lets the learning rate fall to zero over the run,
-        "constant" keeps it.
+        "cosine" lets the learning rate fall to zero over the run, "constant" keeps it.
     n_warmup
         Steps over which the learning rate rises from zero.
     ema_decay
-        Decay of the exponential moving average of the weights, which is
-        what the run returns; 0 returns the last weights.
-    clip_norm
-        Largest norm of the gradient; a longer one is scaled down.
+        Of the moving average of the weights, which is returned; 0 returns the last.
+    clip_norm, beta1
+        Largest norm of the gradient, and Adam's decay of the averaged gradient.
     precision
         "float32", "bfloat16", or "auto": bfloat16 where it is fast.
-    beta1
-        Adam's decay of the averaged gradient.
     """
 
     n_steps: Natural
@@ -134,7 +124,7 @@ class TrainResult:
     energy
         A copy of the energy with averaged weights.
     losses
-        Loss of every step, float32 (n_steps,).
+        Loss of every step.
     """
 
     energy: nn.Module
@@ -144,9 +134,8 @@ class TrainResult:
 def bfloat16_is_fast(device: torch.device) -> bool:
     """Whether ``device`` computes matrix products faster in bfloat16 than in float32.
 
-    A GPU with units of its own does, so do processors with AMX, and AMD's with
-    AVX-512 BF16. Intel's with AVX-512 BF16 alone are slower in bfloat16 (measured: see
-    ``benchmarks/README.md``).
+    GPUs with units of their own, AMX and AMD's AVX-512 BF16 do; Intel's AVX-512 BF16
+    alone is slower (``benchmarks/README.md``).
     """
     if device.type == "cuda":
         # A device without such units is said to support the type, by emulation.
@@ -220,27 +209,19 @@ def train(
 
     Parameters
     ----------
-    energy
-        Trained in place.
-    loss
-        ``loss(energy, x, generator=generator) -> scalar``.
-    sample
-        ``sample(n, generator=generator) -> x``, the data.
-    config
-        How to train.
+    loss, sample
+        ``loss(energy, x, generator=generator) -> scalar``; ``sample(n, generator=...)
+        -> x``.
     generator
         Source of all randomness of the run.
     buffers
-        Tensors that the loss changes in place and that a checkpoint must
-        hold, such as persistent chains.
+        Tensors that the loss changes in place, such as persistent chains.
     checkpoint
-        File to write every ``checkpoint_every`` steps and after the last one; if
-        it is there, the run goes on from it, with the same numbers as an unbroken
-        run, and one that had ended returns what it had.
+        File to write every ``checkpoint_every`` steps and at the end. If it is there,
+        the run goes on from it, with the same numbers.
     identity
-        What tells this run from others of the same configuration, such as its
-        data, its loss and its seed; JSON-able. A checkpoint keeps it, and asks
-        for it: functions and data have no names that could be compared.
+        What tells this run from others of the same configuration, such as its data,
+        loss and seed; JSON-able.
     on_step
         Called with (step, averaged energy) after every step.
     cuda_graph
@@ -248,18 +229,14 @@ def train(
         to spare a small network the start of each of its kernels. The loss may then not
         wait for the GPU, nor copy to it, and no number of Python's that it reads may
         change. Never run on one: tested on a pretended GPU only.
-    progress
-        Whether to show a progress bar, named ``label``.
 
     Raises
     ------
     DivergenceError
-        If the loss or the gradient is not finite, or the loss itself or the draw of
-        its data says so; names the step. What a GPU replayed has then moved the
-        weights of ``energy``.
+        If the loss or the gradient is not finite; names the step.
     OutOfTime
-        If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
-        which the state has been saved.
+        If the deadline of `ebmtut.deadlines` passes; the checkpoint then holds the
+        state.
     InputError
         If the energy has nothing to train, a checkpoint has no identity, cannot
         be written or belongs to another configuration, another identity or an
@@ -269,9 +246,8 @@ def train(
 
     Notes
     -----
-    A step frees what the next one asks for again. So glibc is told to let the process
-    keep up to a gibibyte of it, unless the environment has told it otherwise
-    (``MALLOC_TRIM_THRESHOLD_``, ``MALLOC_MMAP_THRESHOLD_``, ``GLIBC_TUNABLES``).
+    glibc is told to let the process keep up to a gibibyte that a step frees, unless the
+    environment says otherwise (``MALLOC_TRIM_THRESHOLD_``, ``GLIBC_TUNABLES``).
     """
     check_type("generator", generator, torch.Generator)
     keep_freed_memory()

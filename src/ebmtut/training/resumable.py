@@ -44,35 +44,25 @@ class ResumableLoop:
     Parameters
     ----------
     checkpoint
-        File to write every ``every`` steps and after the last one; if it is there,
-        everything below is set to what it holds, at once, and `steps` goes on from
-        there. None keeps nothing.
+        File to write every ``every`` steps and at the end; if it is there, everything
+        below is set to what it holds. None keeps nothing.
     identity
-        What tells this loop from others, such as its configuration and seed;
-        JSON-able. A checkpoint keeps it, and asks for it.
+        What tells this loop from others, such as configuration and seed; JSON-able.
     parts
         By name: all that learns.
     generator
         Source of all randomness of the loop.
-    held
-        Tensors that steps leave to later ones; entries are set anew.
-    buffers
-        Tensors that steps change in place.
+    held, buffers
+        Tensors that steps leave to later ones, set anew; tensors changed in place.
     every
         Steps from one checkpoint to the next.
 
     Attributes
     ----------
     seconds
-        Of the CPU, of all goes.
+        CPU time so far, over all resumptions.
     taken
-        Steps so far, of all stretches and all goes.
-
-    Raises
-    ------
-    InputError
-        If the checkpoint has no identity, another one, cannot be written, or is
-        damaged.
+        Steps so far, of all stretches.
     """
 
     @checked
@@ -105,16 +95,10 @@ class ResumableLoop:
 
         A loop may have several stretches, one after the other.
 
-        Parameters
-        ----------
-        n_steps
-            Its length.
-
         Raises
         ------
         OutOfTime
-            If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
-            which the state has been saved.
+            As of `ebmtut.training.train`.
         """
         begins = self._ended
         for step in range(max(0, self.taken - begins), n_steps):

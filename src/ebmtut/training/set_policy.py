@@ -34,9 +34,7 @@ class SetPolicyTraining(NamedTuple):
     policy
         Of averaged weights.
     losses
-        Loss of every step, float32.
-    cpu_seconds
-        Of all goes of a run that was resumed.
+        Loss of every step.
     """
 
     policy: SetPolicy
@@ -61,36 +59,20 @@ def train_set_policy(
 ) -> SetPolicyTraining:
     """Train a policy towards trajectory balance on each graph.
 
-    Every step samples new trajectories on some of the graphs from the present policy,
-    and reduces the variance of their log-imbalance.
+    Every step samples trajectories on some of the graphs and reduces the variance of
+    their log-imbalance.
 
     Parameters
     ----------
-    policy
-        Trained in place.
-    graphs
-        Training graphs.
     inverse_temperature
-        1/T: the target probability of a set of k vertices is proportional to exp(k/T).
-    optimizer
-        As in `ebmtut.training.train`; its batch size is not used.
-    generator
-        Source of all randomness.
-    n_graphs, n_copies
-        Graphs of a step, and trajectories for each, at least 2.
-    explore
-        Fraction of moves that are uniform.
+        1/T: the target probability of k vertices is proportional to exp(k/T).
+    n_graphs, n_copies, explore
+        Graphs of a step, trajectories for each, and fraction of uniform moves.
     checkpoint, checkpoint_every, identity
         As in `ebmtut.training.train`.
 
-    Returns
-    -------
-    set_policy_training
-
     Raises
     ------
-    InputError
-        If there are fewer graphs than a step asks for, or less than two trajectories.
     DivergenceError
         If the loss is not finite; names the step.
     """

@@ -47,20 +47,7 @@ class Source(Protocol):
 def state_file(
     checkpoint: str | Path | None, identity: Mapping[str, Any] | None
 ) -> Path | None:
-    """Look at where a run wants to keep its state, before any work.
-
-    Parameters
-    ----------
-    checkpoint
-        The file; None for none.
-    identity
-        What else names the run.
-
-    Raises
-    ------
-    InputError
-        If there is a file and no identity, or its folder cannot be written to.
-    """
+    """Look at where a run wants to keep its state, before any work."""
     if checkpoint is None:
         return None
     check_type("checkpoint", checkpoint, str, Path)

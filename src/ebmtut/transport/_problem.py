@@ -11,21 +11,9 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_positive, shown
 from ebmtut.tensor_checks import check_finite
 
-__all__ = [
-    "as_temperatures",
-    "check_masses",
-    "check_potential",
-    "check_problem",
-    "check_temperature",
-    "weighted_sum",
-]
-
 
 def check_problem(p: Tensor, q: Tensor, cost: Tensor, *, batched: bool = True) -> None:
-    """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan.
-
-    Not batched: just one problem, masses (m1,) and (m2,).
-    """
+    """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan."""
     check_masses("p", p)
     check_masses("q", q)
     if not batched and p.dim() != 1:
@@ -91,10 +79,7 @@ def check_masses(name: str, mass: Tensor) -> None:
 def check_potential(
     name: str, potential: object, mass: Tensor, *, leading: bool = False
 ) -> None:
-    """Require a potential of the masses' shape and dtype that has no NaN.
-
-    Leading: it may have dimensions before the last that the masses have not.
-    """
+    """Require a potential of the masses' shape and dtype that has no NaN."""
     last, want = mass.shape, str(tuple(mass.shape))
     if leading:
         last, want = mass.shape[-1:], f"(..., {mass.shape[-1]})"

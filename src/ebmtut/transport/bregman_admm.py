@@ -45,11 +45,6 @@ def bregman_admm(
     coupling
         Z, whose columns are right and whose rows become so.
 
-    Raises
-    ------
-    InputError
-        If the problem is malformed, or `n_steps` or `tau` is not positive.
-
     References
     ----------
     Wang and Banerjee, Bregman alternating direction method of multipliers, 2014. The

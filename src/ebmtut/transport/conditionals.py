@@ -24,19 +24,14 @@ def largest_of_exponentials(
     weights: Float[Tensor, " n_points"],
     temperature: float | Float[Tensor, ""],
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n_points"]]:
-    """Distribution of max_k (z_k - theta_k T / w_k), theta standard exponential.
+    """Distribution of max_k (z_k - theta_k T / w_k), theta exponential (Eq. 19).
 
-    Its distribution function is the product of exp(-w_k (z_k - x)_+ / T), which between
-    two neighbouring z is one exponential (Lemma B.1, Eq. 19).
+    Between two neighbouring z its distribution function is an exponential (Lemma B.1).
 
     Parameters
     ----------
-    z
-        Upper end of each shifted exponential; -inf leaves an entry out.
-    weights
-        w, non-negative; zero leaves an entry out.
-    temperature
-        T > 0.
+    z, weights
+        Upper ends, of which -inf leaves one out, and w >= 0; zero leaves it out.
 
     Returns
     -------
@@ -91,18 +86,10 @@ def half_step_distribution(
 
     Parameters
     ----------
-    cost, temperature
-        M, and T of the half step.
     U, p
         For L (Lemma A.1 i).
     L, q
         For U (Lemma A.1 ii).
-
-    Raises
-    ------
-    InputError
-        If T is not positive, neither pair is given, or a statistic has a NaN or does
-        not fit the masses.
     """
     check_temperature(temperature)
     if U is not None and p is not None:

@@ -22,13 +22,6 @@ def temperatures_of(
     ----------
     schedule
         A function of the iteration 0, 1, ..., see :mod:`ebmtut.schedules`.
-    n_iterations
-        N.
-
-    Returns
-    -------
-    temperatures
-        T^(1), ..., T^(2N).
     """
     values = [schedule(n) for n in range(n_iterations)]
     return torch.tensor(values, dtype=torch.float64, device="cpu").repeat_interleave(2)
@@ -39,16 +32,6 @@ def constant_temperatures(
     temperature: Positive, n_iterations: int
 ) -> Float64[Tensor, " n_half_steps"]:
     """Keep one temperature for N iterations.
-
-    Parameters
-    ----------
-    temperature, n_iterations
-        T > 0, and N.
-
-    Returns
-    -------
-    temperatures
-        2N numbers.
 
     Examples
     --------
@@ -73,15 +56,8 @@ def paper_cooling(
     ----------
     n_iterations
         l, the budget; the n-th iteration is n = 1, ..., l.
-    n_points
-        N, the points of the grid.
-    start, power
-        The 2.0 and the 4 of the formula.
-
-    Returns
-    -------
-    temperatures
-        2 l numbers, from about ``start / N`` down to ``start / (N l^power)``.
+    n_points, start, power
+        N, the points of the grid, and the 2.0 and the 4 of the formula.
 
     Examples
     --------

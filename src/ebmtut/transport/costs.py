@@ -31,16 +31,6 @@ def cost_matrix(
     kind
         ``"coulomb"`` is 1 / distance, +inf where two points coincide.
 
-    Returns
-    -------
-    cost
-        M, of the points' dtype.
-
-    Raises
-    ------
-    InputError
-        If the kind is unknown or the points are not of one dimension.
-
     Examples
     --------
     >>> import torch

@@ -41,22 +41,9 @@ def c_transform(
 
     Parameters
     ----------
-    cost
-        M.
-    g
-        Then h_j = max_i (g_i - M_ij) is returned.
-    h
-        Then g_i = min_j (M_ij + h_j) is returned.
-
-    Returns
-    -------
-    potential
-        The other side's. The pair satisfies g_i - h_j <= M_ij.
-
-    Raises
-    ------
-    InputError
-        If not just one of `g` and `h` is given, or it has a NaN or does not fit.
+    g, h
+        One of both: then h_j = max_i (g_i - M_ij) or g_i = min_j (M_ij + h_j) is
+        returned.
 
     Examples
     --------
@@ -95,13 +82,8 @@ def chain_value(
 ) -> Float[Tensor, "*batch"]:
     """V(z) = <p, U> - <q, L> of Remark 4.
 
-    (U, L) is not dual feasible: V can lie above the transport cost, and at
-    high temperature it does. :func:`dual_value` is the bound.
-
-    Parameters
-    ----------
-    p, q, U, L
-        Masses and statistics of the chain.
+    (U, L) is not dual feasible: V can lie above the cost; :func:`dual_value` is the
+    bound.
     """
     return weighted_sum(p, U) - weighted_sum(q, L)
 
@@ -132,21 +114,12 @@ def feasible_duals(
 ) -> FeasibleDuals:
     """Make a feasible pair of potentials by c-transforms.
 
-    The given potential is transformed, and the result back again. No feasible pair
-    that contains the given potential has a better value.
+    No feasible pair that contains the given potential has a better value.
 
     Parameters
     ----------
-    p, q, cost
-        The problem; what has no mass constrains nothing.
     g, h
         Just one, any potential: U or L of a chain, say.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed, not just one of `g` and `h` is given, or
-        it has a NaN or another shape than the masses.
     """
     if (g is None) == (h is None):
         both_or_none = "none" if g is None else "both"
@@ -193,13 +166,7 @@ def dual_value(
     g: Float[Tensor, "*batch m1"] | None = None,
     h: Float[Tensor, "*batch m2"] | None = None,
 ) -> Float[Tensor, "*batch"]:
-    """Lower bound of the transport cost from any potential.
-
-    Parameters
-    ----------
-    p, q, cost, g, h
-        As for :func:`feasible_duals`.
-    """
+    """Lower bound of the transport cost from any potential."""
     return feasible_duals(p, q, cost, g=g, h=h).value
 
 
@@ -235,23 +202,14 @@ def transport_plan(
 
     With a temperature the masses are spread by the probabilities that constraints are
     active in the next half step. At equilibrium that coupling has the right marginals
-    on average, at any temperature: both halves are T times the chain's density on the
-    facet g_i - h_j = M_ij. :func:`feasible_plan` repairs the marginals.
+    on average, at any temperature. :func:`feasible_plan` repairs the marginals.
 
     Parameters
     ----------
-    p, q, cost
-        The problem.
-    U, L
-        Statistics of the chain.
+    p, q, cost, U, L
+        The problem, and statistics of the chain.
     temperature
         T at which the constraints are weighed; None takes the active ones.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed or more than one, a statistic has a NaN or
-        another shape than the masses, or the temperature is not positive.
     """
     check_problem(p, q, cost, batched=False)
     check_potential("U", U, p)
@@ -278,18 +236,6 @@ def feasible_plan(
     Rows, then columns, are scaled down to their masses, and what is missing is added as
     a product (Altschuler, Weed and Rigollet, 2017, Algorithm 2). The cost of the result
     is an upper bound of the transport cost, infinite if a forbidden pair gets mass.
-
-    Parameters
-    ----------
-    coupling
-        Non-negative.
-    p, q
-        Masses.
-
-    Returns
-    -------
-    coupling
-        Non-negative, with marginals p and q.
     """
     tiny = torch.finfo(coupling.dtype).tiny
     z = coupling * (p / coupling.sum(1).clamp(min=tiny)).clamp(max=1)[:, None]
@@ -303,16 +249,5 @@ def feasible_plan(
 def marginal_error(
     coupling: Float[Tensor, "m1 m2"], p: Float[Tensor, " m1"], q: Float[Tensor, " m2"]
 ) -> float:
-    """Sum of the absolute errors of both marginals.
-
-    Parameters
-    ----------
-    coupling, p, q
-        A coupling, and the masses that its rows and columns should have.
-
-    Returns
-    -------
-    error
-        At most 4 if all three are probability distributions.
-    """
+    """Sum of the absolute errors of both marginals."""
     return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())

@@ -25,8 +25,10 @@ class ExactOT(NamedTuple):
 
     Attributes
     ----------
-    value, plan
-        W(p, q) and Z.
+    value
+        W(p, q).
+    plan
+        Z.
     g, h
         Potentials, g_i - h_j <= M_ij for all i and j.
     """
@@ -47,20 +49,13 @@ def exact_ot(
     p, q, cost
         Masses and M; +inf forbids a pair.
 
-    Returns
-    -------
-    solved
-        Of the masses' dtype.
-
     Raises
     ------
-    InputError
-        If the problem is malformed.
     ImportError
         Without POT, the extra ``transport``.
     RuntimeError
-        If no plan avoids the forbidden pairs, the solver gives up, or its plan is
-        not optimal to nine digits by its own potentials: the duality gap is checked.
+        If no plan avoids the forbidden pairs, or the plan is not optimal to nine
+        digits.
 
     Examples
     --------
@@ -151,23 +146,13 @@ def sinkhorn(
     ----------
     p, q, cost
         Masses and M; +inf forbids a pair.
-    regularization
-        epsilon > 0.
-    n_iterations
-        Pairs of projections, all of them done.
+    regularization, n_iterations
+        epsilon > 0, and pairs of projections, all of them done.
     log_domain
-        Whether to keep logarithms, which neither under- nor overflow but take much
-        longer.
-
-    Returns
-    -------
-    coupling
-        The coupling reached.
+        Keep logarithms, which neither under- nor overflow but take much longer.
 
     Raises
     ------
-    InputError
-        If the problem is malformed.
     ImportError
         Without POT, the extra ``transport``.
 

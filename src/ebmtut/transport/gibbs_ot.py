@@ -57,27 +57,14 @@ def gibbs_ot_iteration(
 ]:
     """One iteration: h given g (Eq. 12), then g given h (Eq. 13).
 
+    Returns the new g and h, and their limits U and L.
+
     Parameters
     ----------
-    g
-        Present coordinates of the chain.
-    p, q, cost
-        The problem. Points without mass get g = -inf or h = +inf and are left out.
-    temperature
-        Temperatures of the two half steps.
-    theta_h, theta_g
-        Exponential random numbers of mean 1.
-
-    Returns
-    -------
-    g
-        The new coordinates of the first side.
-    h
-        Those of the second side.
-    upper
-        U, the limits of g.
-    lower
-        L, the limits of h.
+    g, p, q, cost
+        The chain and the problem; points without mass get g = -inf or h = +inf.
+    temperature, theta_h, theta_g
+        T of the two half steps, and exponentials of mean 1.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
@@ -92,7 +79,6 @@ class PlainChain:
     It takes the exponentials as an argument, ``n_draws`` per iteration: those of h
     along the entries of q that have mass, problem by problem, then those of g along the
     entries that have mass in any problem's p.
-    :class:`~ebmtut.kernels.gibbs_ot.CompiledChain` is the same, compiled.
     """
 
     def __init__(
@@ -226,8 +212,10 @@ class GibbsOTResult(NamedTuple):
     ----------
     state
         Give it to the next call for a warm start.
-    U, L
-        The gradient of the loss in p, and minus the one in q.
+    U
+        The gradient of the loss in p.
+    L
+        Minus the gradient in q.
     trace
         Where asked for.
     """
@@ -251,40 +239,28 @@ def gibbs_ot(
 ) -> GibbsOTResult:
     """Run Algorithm 1, the Gibbs sampler with an annealing schedule.
 
-    On the CPU compiled code runs, in ``torch.get_num_threads()`` threads for several
-    problems. For a single large problem it only evaluates pairs that can be an extreme.
-    This changes no number and saves most of the work where neighbouring points have
-    neighbouring indices, nearly all for a Monge cost, such as the squared distance on a
-    line. On a GPU with Triton a kernel computes the extremes.
+    On the CPU compiled code evaluates only pairs that can be an extreme, which changes
+    no number and saves nearly all the work for a Monge cost; on a GPU a Triton kernel
+    runs.
 
     Parameters
     ----------
     p, q
-        Masses; with a batch, many problems with one cost. Entries of zero take
-        no part, so that every problem has the support that it needs.
+        Masses; with a batch, many problems with one cost. Entries of zero take no part.
     cost
-        M, of the masses' dtype; +inf forbids a pair. No gradient flows into
-        masses or cost: see :func:`~ebmtut.transport.wasserstein_loss`.
+        M, of the masses' dtype; +inf forbids a pair. See `wasserstein_loss` for
+        gradients.
     temperatures
-        T^(1), ..., T^(2N), one for each half step; see
-        :func:`~ebmtut.transport.temperatures_of`.
+        T^(1), ..., T^(2N), one for each half step; see `temperatures_of`.
     state
         Where to start, zeros by default. Only its g matters.
     trace_every
         Record V and the feasible dual value after every so many iterations.
     complete
-        Whether U and L are also computed at points without mass, which for a batch can
-        cost more than an iteration; otherwise they are +inf and -inf there.
+        Whether to compute U and L also where there is no mass; otherwise they are
+        +-inf.
     generator
-        Source of the exponentials. Neither tracing nor splitting a run in two
-        by `state` changes the random numbers.
-
-    Raises
-    ------
-    InputError
-        If masses are negative or don't sum to 1, the cost has another shape,
-        a NaN or a row of infinities, a temperature is not positive, the state
-        does not fit, or there is no generator.
+        Source of the exponentials, which tracing or splitting a run does not change.
 
     References
     ----------
@@ -320,10 +296,7 @@ def gibbs_ot_reference(
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
-    """Run :func:`gibbs_ot` in plain torch with the same random numbers.
-
-    Takes, returns and raises the same.
-    """
+    """Run :func:`gibbs_ot` in plain torch with the same random numbers."""
     return _run(
         PlainChain, p, q, cost, temperatures, state, trace_every, complete, generator
     )
@@ -389,17 +362,8 @@ def standard_exponential(
 ) -> Float32[Tensor, "n_rows n_draws"]:
     """Sample exponentials of mean 1, never 0, the noise of Gibbs-OT.
 
-    They are float32 and made by inversion of uniform numbers of 24 bits, two from each
-    64-bit random number, in a tenth of the time of ``Tensor.exponential_``. Rows do not
-    depend on how they are grouped; on a GPU, where random numbers depend on the size of
-    a call, every row is a call.
-
-    Parameters
-    ----------
-    rows, n
-        Sizes.
-    generator
-        Source of the bits; the result is on its device.
+    They are float32, by inversion of uniform numbers of 24 bits. Rows do not depend on
+    how they are grouped; on a GPU every row is a call.
     """
     check_type("generator", generator, torch.Generator)
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)

@@ -22,8 +22,10 @@ class GridDuals(NamedTuple):
 
     Attributes
     ----------
-    U, L
-        The gradient of the loss in p, and minus the one in q.
+    U
+        The gradient of the loss in p.
+    L
+        Minus the gradient in q.
     """
 
     U: Float[Tensor, "batch height width"]
@@ -50,24 +52,13 @@ def grid_gibbs_pass(
 ) -> GridDuals:
     """One iteration of Algorithm 1 for a batch of problems on a grid.
 
-    The chain's state is U: g given U, then L, then h given L, then U (Eqs. 12 and 13).
-    Calling it again is a warm start, whatever p, q and the temperature have become.
+    The state is U: g given U, then L, then h given L, then U (Eqs. 12 and 13). Calling
+    it again is a warm start, whatever p, q and the temperature have become.
 
     Parameters
     ----------
-    U
-        That of the last iteration, zeros at the start.
-    p, q
-        Masses, which are not checked; pixels without mass are left out.
-    cost, temperature
-        The cost, and T > 0.
-    generator
-        Source of randomness.
-
-    Raises
-    ------
-    InputError
-        If T is not positive, or U, p and q are not alike.
+    U, p, q
+        U of the last iteration, zeros at first, and masses, which are not checked.
     """
     check_type("generator", generator, torch.Generator)
     check_sides(U, p, q, cost)
@@ -102,18 +93,6 @@ def grid_duals(
     ----------
     start
         Any potential on the side of p, such as U.
-    p, q, cost
-        The problems; what carries no mass constrains nothing.
-
-    Returns
-    -------
-    duals
-        U_i - L_j <= M_ij for all pixels.
-
-    Raises
-    ------
-    InputError
-        If potential and masses differ in shape, dtype or device.
     """
     check_sides(start, p, q, cost)
     g = start.masked_fill(p == 0, -torch.inf)
@@ -128,18 +107,7 @@ def grid_dual_value(
     q: Float[Tensor, "batch height width"],
     cost: GridCost,
 ) -> Float[Tensor, " batch"]:
-    """Return a lower bound of the transport cost from any potential.
-
-    Parameters
-    ----------
-    start, p, q, cost
-        As for :func:`grid_duals`.
-
-    Returns
-    -------
-    bound
-        <p, U> - <q, L> of the feasible pair.
-    """
+    """Return a lower bound of the transport cost from any potential."""
     return grid_duals(start, p, q, cost).value(p, q)
 
 

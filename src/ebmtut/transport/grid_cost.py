@@ -1,14 +1,11 @@
 """Costs on a pixel grid that separate by axis: no matrix of all pairs.
 
-The squared Euclidean distance of two pixels is a cost of their rows plus a
-cost of their columns, M[(i, j), (k, l)] = R[i, k] + C[j, l], so that
+With M[(i, j), (k, l)] = R[i, k] + C[j, l] the c-transform
 
-    min over (k, l) of h[k, l] + M[(i, j), (k, l)]
-        = min over k of (R[i, k] + min over l of (C[j, l] + h[k, l])),
+    min over k of (R[i, k] + min over l of (C[j, l] + h[k, l]))
 
-the c-transform, in O(m^1.5) instead of O(m^2) operations and O(m) memory for an image
-of m pixels. A batch is fastest where the instances lie innermost in memory; every
-function here returns such tensors, of shape (batch, height, width) all the same.
+takes O(m^1.5) operations and O(m) memory for an image of m pixels. Functions return
+batches of shape (batch, height, width) whose instances lie innermost in memory.
 """
 
 from __future__ import annotations
@@ -33,13 +30,7 @@ __all__ = [
 
 
 class GridCost(NamedTuple):
-    """A cost that separates by axis.
-
-    Attributes
-    ----------
-    rows, columns
-        Costs between rows of pixels, and between columns.
-    """
+    """A cost that separates by axis."""
 
     rows: Float[Tensor, "height height"]
     columns: Float[Tensor, "width width"]
@@ -66,13 +57,6 @@ def grid_cost(
 ) -> GridCost:
     """Squared Euclidean distances of pixels; the longer side has length 1.
 
-    Parameters
-    ----------
-    height, width
-        Pixels; a square by default.
-    dtype, device
-        Of the costs.
-
     Examples
     --------
     >>> from ebmtut.transport import grid_cost
@@ -91,31 +75,14 @@ def grid_cost(
 def instances_innermost(
     images: Float[Tensor, "batch height width"],
 ) -> Float[Tensor, "batch height width"]:
-    """Lay a batch out with one pixel's instances adjacent.
-
-    Parameters
-    ----------
-    images
-        In whatever order in memory.
-
-    Returns
-    -------
-    images
-        The same numbers, of strides (1, width * batch, batch).
-    """
+    """Lay a batch out with one pixel's instances adjacent."""
     return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
 
 
 def min_plus_reference(
     h: Float[Tensor, "batch height width"], cost: GridCost
 ) -> Float[Tensor, "batch height width"]:
-    """Return what :func:`min_plus` does, in two lines of torch.
-
-    Parameters
-    ----------
-    h, cost
-        As for :func:`min_plus`.
-    """
+    """Return what :func:`min_plus` does, in two lines of torch."""
     inner = (h[:, :, None, :] + cost.columns).amin(-1)
     return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
 
@@ -123,13 +90,7 @@ def min_plus_reference(
 def min_plus(
     h: Float[Tensor, "batch height width"], cost: GridCost
 ) -> Float[Tensor, "batch height width"]:
-    """U = min over pixels of M + h, for a batch of images (Eq. 6).
-
-    Parameters
-    ----------
-    h, cost
-        In float32 or float64, both alike; +inf leaves a pixel out.
-    """
+    """U = min over pixels of M + h, for a batch of images (Eq. 6)."""
     check_images("h", h, cost)
     return least_sums(h, cost)
 

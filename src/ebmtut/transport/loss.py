@@ -42,23 +42,10 @@ def wasserstein_loss(
     Parameters
     ----------
     p, q
-        Masses; if one is a single distribution and the other a batch, it is paired
-        with every row of the batch.
-    cost
-        M, which gets no gradient.
+        Masses; a single distribution is paired with every row of the other's batch.
     oracle
         :func:`gibbs_ot_oracle`, :func:`sinkhorn_oracle`, :func:`exact_oracle` or one
         of your own.
-
-    Returns
-    -------
-    value
-        The oracle's, one per row.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed.
 
     Examples
     --------
@@ -106,23 +93,11 @@ def gibbs_ot_oracle(
 ) -> Oracle:
     """Make an oracle of Gibbs-OT that continues where its last call ended.
 
-    Parameters
-    ----------
-    temperatures
-        T^(1), ..., T^(2N) of every call.
-    generator
-        Source of the exponentials.
-
     Returns
     -------
     oracle
-        Its value is the feasible dual value. It starts anew where the number
-        of problems or of points has changed.
-
-    Raises
-    ------
-    InputError
-        If the temperatures are not 2N positive numbers.
+        Its value is the feasible dual value. It starts anew where the sizes have
+        changed.
     """
     schedule = as_temperatures(
         temperatures, torch.empty(0, dtype=torch.float32, device="cpu").double()
@@ -143,24 +118,12 @@ def gibbs_ot_oracle(
 
 @checked
 def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
-    """Make an oracle of Sinkhorn's iteration that continues where its last call ended.
+    """Make an oracle of Sinkhorn's iteration, likewise, in the log domain.
 
     Parameters
     ----------
-    regularization
-        epsilon > 0; the gradients are those of the entropic cost.
-    n_iterations
-        Pairs of projections of every call, in the log domain.
-
-    Returns
-    -------
-    oracle
-        As of :func:`gibbs_ot_oracle`.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of its range.
+    regularization, n_iterations
+        epsilon > 0, and pairs of projections of every call.
 
     Examples
     --------

@@ -22,25 +22,13 @@ def has_mixed(
 ) -> bool:
     """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
 
-    It compares a cost with a cost squared, so it depends on the unit. Since V falls
-    more often than it rises, it mostly holds at its first evaluation.
+    It compares a cost with a cost squared, so it depends on the unit, and mostly holds
+    at its first evaluation.
 
     Parameters
     ----------
-    V
-        V(z^(2t)) after every iteration so far.
-    temperature, tau
-        T, and iterations apart.
-
-    Returns
-    -------
-    stop
-        False while there are fewer than ``tau + 1`` values.
-
-    Raises
-    ------
-    InputError
-        If V is no row of values, or T or tau is not positive.
+    V, temperature, tau
+        V(z^(2t)) after every iteration so far, T, and iterations apart.
     """
     check_temperature(temperature)
     check_shape("V", V, (None,))
@@ -65,22 +53,10 @@ def has_settled(
 
     Parameters
     ----------
-    dual
-        Feasible dual values so far.
     window
         How many of the latest are compared with the best before.
     tolerance
         Relative gain below which it has settled.
-
-    Returns
-    -------
-    stop
-        False while there are no more than `window` values.
-
-    Raises
-    ------
-    InputError
-        If `dual` is no row of values or an option is out of its range.
     """
     check_shape("dual", dual, (None,))
     if len(dual) <= window:
@@ -98,23 +74,13 @@ def relative_gap(
     *,
     temperature: float | None = None,
 ) -> float:
-    """Certified relative error: from a feasible plan's cost to the dual value.
-
-    Parameters
-    ----------
-    p, q, cost, U, L, temperature
-        As for :func:`~ebmtut.transport.transport_plan`.
+    """Certified relative error of a feasible plan, (upper - lower) / abs(upper).
 
     Returns
     -------
     gap
-        (upper - lower) / abs(upper); infinite if the rounded plan uses a
-        forbidden pair, or costs nothing and the dual value is below that.
-
-    Raises
-    ------
-    InputError
-        As for :func:`~ebmtut.transport.transport_plan`.
+        Infinite if the rounded plan uses a forbidden pair, or costs nothing while lower
+        < 0.
     """
     recovered = transport_plan(p, q, cost, U, L, temperature=temperature)
     plan = feasible_plan(recovered.coupling, p, q)

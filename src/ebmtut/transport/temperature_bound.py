@@ -46,8 +46,6 @@ class Drift(NamedTuple):
     ----------
     change
         O(z, T) of Eq. 21.
-    c, d
-        C of Theorem A.2, by which V - E[V] is at least -C T, and D, the mean regret.
     """
 
     change: Float[Tensor, "*batch"]
@@ -105,29 +103,13 @@ def temperature_bound(
 ) -> Float[Tensor, "*batch"]:
     """Temperature below which V is expected to fall next (Eq. 24).
 
-    The expected change is C (T - bound), so that at equilibrium the bound is T itself
-    on average. It depends on T: Eq. 24 is the bound at this T, not a solution for all.
+    The expected change is C (T - bound). The bound depends on T: Eq. 24 is the bound at
+    this T, not a solution for all.
 
     Parameters
     ----------
-    p, q, cost, U, L
-        The problem and the statistics.
-    temperature
-        T of the coming half step.
     following
-        Which is sampled next: ``"L"`` after an iteration (s = 2 t), ``"U"`` in
-        the middle of one (s = 2 t - 1).
-
-    Returns
-    -------
-    bound
-        May be negative, far above equilibrium.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed or more than one, a statistic has a NaN or
-        does not fit the masses, or T is not positive.
+        Which is sampled next: ``"L"`` after an iteration, ``"U"`` in the middle of one.
     """
     check_problem(p, q, cost, batched=False)
     check_temperature(temperature)
@@ -141,12 +123,12 @@ class Martingale(NamedTuple):
 
     Attributes
     ----------
-    V, r
-        V(z^n), n = 1, ..., 2 N, and r^n of Eq. 23: V less its expected changes.
+    V
+        V(z^n), n = 1, ..., 2 N.
+    r
+        r^n of Eq. 23: V less its expected changes.
     bound
         The temperature bound at z^n.
-    c, d
-        C^n and D^n of Theorem A.2.
     """
 
     V: Float[Tensor, "n_chains n_half_steps"]
@@ -169,26 +151,12 @@ def simulate_martingale(
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
 
     That r^n is a martingale and falls by at most C^n T^(n) holds. Eqs. 25 and 26 do not
-    follow: Azuma's inequality needs steps bounded on both sides. A martingale that
-    falls by a except for rare leaps is n a lower after n steps with a probability near
-    1, where Eq. 25 allows exp(-n / 2).
+    follow: Azuma's inequality needs steps bounded on both sides.
 
     Parameters
     ----------
-    p, q, cost
-        The problem, all masses positive.
-    temperatures
-        T^(1), ..., T^(2N).
-    n_chains
-        Independent runs.
-    generator
-        Source of the exponentials.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed or more than one, a mass is zero, or a
-        temperature or `n_chains` is not positive.
+    p, q, cost, temperatures
+        The problem, all masses positive, and T^(1), ..., T^(2N).
     """
     check_problem(p, q, cost, batched=False)
     for name, mass in (("p", p), ("q", q)):
@@ -220,8 +188,10 @@ class BoundedRun(NamedTuple):
     ----------
     result
         Of the last iteration.
-    temperatures, bounds
-        T of each iteration, and the bound at the end of each block.
+    temperatures
+        T of each iteration.
+    bounds
+        The bound at the end of each block.
     """
 
     result: GibbsOTResult
@@ -249,25 +219,11 @@ def bounded_gibbs_ot(
 
     Parameters
     ----------
-    p, q, cost
-        The problem.
-    n_iterations, start
-        N, and the first temperature.
-    fraction
-        eta, in (0, 1].
+    n_iterations, start, fraction
+        N, the first temperature, and eta in (0, 1].
     every
-        Iterations between two evaluations of the bound, each of which costs about
-        as much as ten iterations.
-    state
-        Where to start.
-    generator
-        Source of the exponentials.
-
-    Raises
-    ------
-    InputError
-        If the problem is malformed or more than one, or a number is out of
-        its range.
+        Iterations between two bounds, each of which costs about as much as ten
+        iterations.
     """
     check_problem(p, q, cost, batched=False)
     temperature, used, bounds = start, [], []

@@ -24,20 +24,13 @@ __all__ = ["WarmChains"]
 class WarmChains:
     """Gradients of many transport costs while one side's masses move.
 
-    Every call brings new masses p and continues where the chains were:
-    :func:`~ebmtut.transport.gibbs_ot` with a warm start, without preparing the cost.
+    Every call is :func:`~ebmtut.transport.gibbs_ot` with a warm start and new masses p,
+    without preparing the cost.
 
     Parameters
     ----------
     q, cost
         Masses of the data, and M; zeros take no part.
-    state
-        Where to start, zeros by default.
-
-    Raises
-    ------
-    InputError
-        If q or the cost is wrong, as for :func:`~ebmtut.transport.gibbs_ot`.
     """
 
     def __init__(
@@ -62,27 +55,7 @@ class WarmChains:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "batch m1"]:
-        """Continue the chains and return U, the gradient in p.
-
-        Parameters
-        ----------
-        p
-            Masses.
-        temperatures
-            T^(1), ..., T^(2N).
-        generator
-            Source of the exponentials.
-
-        Returns
-        -------
-        gradient
-            U, which the next call overwrites.
-
-        Raises
-        ------
-        InputError
-            If the masses or their shape are wrong, or a temperature is not positive.
-        """
+        """Continue at T^(1), ..., T^(2N); the next call overwrites U."""
         chain = self._chain
         check_masses("p", p)
         if p.shape != chain.p.shape or p.dtype != chain.p.dtype:
@@ -110,11 +83,6 @@ class WarmChains:
 
     def result(self, *, complete: bool = True) -> GibbsOTResult:
         """All of the last iteration, as :func:`~ebmtut.transport.gibbs_ot`'s.
-
-        Parameters
-        ----------
-        complete
-            Whether L is also computed where q has no mass.
 
         Raises
         ------

@@ -3,26 +3,12 @@
 import re
 from pathlib import Path
 
-__all__ = ["script", "style"]
-
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
 
 
 def script(name: str) -> str:
-    """Put a module and all that it imports into one, each part once.
-
-    Parameters
-    ----------
-    name
-        A file beside this one. Its imports stand at the beginnings of lines,
-        ``import { a, b } from "./other.js";``.
-
-    Returns
-    -------
-    text
-        Without imports; what is needed comes first.
-    """
+    """Put a module and all that it imports into one."""
     parts: dict[str, str] = {}
 
     def add(name: str) -> None:

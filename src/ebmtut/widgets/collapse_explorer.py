@@ -16,8 +16,7 @@ class CollapseExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     theta
-        Curvature at first. This and the others follow the reader, and the page
-        follows them.
+        Curvature at first. All attributes follow the reader.
     rate
         Of the updates.
     loss

@@ -15,14 +15,12 @@ __all__ = ["ComparisonExplorer", "comparison_explorer"]
 class ComparisonExplorer(anywidget.AnyWidget):
     """Curves of error over cost, with a line that names the best method at a cost.
 
-    Everything is drawn in the page: no kernel and no network. Make it by
-    `comparison_explorer`.
+    Everything is drawn in the page. Make it by `comparison_explorer`.
 
     Attributes
     ----------
     problem
-        Name of the problem. This and the next three follow the reader, and the page
-        follows them.
+        Name of the problem. This and the next three follow the reader.
     cost
         "seconds" or "evaluations".
     asks
@@ -55,19 +53,12 @@ def comparison_explorer(
     Parameters
     ----------
     curves
-        A dictionary for each problem: "name", "measure" (words with {} for an error of
-        the best method), "lines" (levels by name) and
-        "methods", each with "name", "color", "dashed", "asks" (keys of ``filters``)
-        and "points", by cost rows of cost, mean, lowest and highest error.
-    filters
-        Words of each filter.
-    problem
-        Which problem is shown first.
-
-    Raises
-    ------
-    InputError
-        If there are no curves, or the problem is none of them.
+        A dictionary for each problem: "name", "measure" (words with {} for an error),
+        "lines" (levels by name) and "methods", each with "name", "color", "dashed",
+        "asks" (keys of ``filters``) and "points", rows of cost, mean, lowest and
+        highest error.
+    filters, problem
+        Words of each filter, and which problem is shown first.
     """
     check_range("len(curves)", len(curves), low=1, integer=True)
     check_choice("problem", problem, tuple(c["name"] for c in curves))

@@ -19,18 +19,17 @@ _WS = (0, 0.01, 0.1, 0.3, 1, 3, 10)
 class DiscrepancyExplorer(anywidget.AnyWidget):
     """The KL divergence from data to model, step by step, and both distributions.
 
-    Everything is computed in the page, by gradient descent on the expected loss:
-    without samples, a kernel or a network. Make it by `discrepancy_explorer`.
+    Everything is computed in the page. Make it by `discrepancy_explorer`.
 
     Attributes
     ----------
     eps
-        Flip probability of the noise. This and all attributes down to ``step`` follow
-        the reader, and the page follows them.
+        Flip probability of the noise. All attributes down to ``step`` follow the
+        reader.
     n_negatives
         M: 1, 2, 4, ..., 64, or 0 for infinitely many.
     stabilizer
-        w: 0, 0.01, 0.1, 0.3, 1, 3 or 10.
+        w, 0 to 10.
     step
         Training step at which the model is shown, at most 200.
     data
@@ -61,15 +60,7 @@ def discrepancy_explorer(
     Parameters
     ----------
     p
-        The data's probabilities of the eight states, in the order of
-        `enumerate_states`; all positive.
-    eps, n_negatives, stabilizer, step
-        Initial values of the attributes.
-
-    Raises
-    ------
-    InputError
-        If ``p`` is no distribution over eight states, or a value is not allowed.
+        The data's probabilities of the eight states, all positive.
     """
     data = p.tolist()
     if len(data) != 8 or min(data) <= 0 or abs(sum(data) - 1) > 1e-6:

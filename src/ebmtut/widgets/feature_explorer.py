@@ -19,13 +19,12 @@ __all__ = ["FeatureExplorer", "feature_explorer"]
 class FeatureExplorer(anywidget.AnyWidget):
     """A slider over sweeps, and the features that each sampler has then.
 
-    The pictures come with the widget: no kernel and no network. Make it by
-    `feature_explorer`.
+    The pictures come with the widget. Make it by `feature_explorer`.
 
     Attributes
     ----------
     step
-        Place of the number of sweeps that is shown; it follows the reader.
+        Place of the number of sweeps that is shown.
     sweeps
         The numbers of sweeps.
     names
@@ -61,19 +60,12 @@ def feature_explorer(
 
     Parameters
     ----------
-    sweeps
-        Numbers of sweeps after which there are pictures.
+    sweeps, step
+        Numbers of sweeps after which there are pictures; the place of the first shown.
     features
         Probabilities that a pixel of a feature is one, by sampler.
     wrong
         Fraction of wrong pixels of the images, by sampler, for each number of sweeps.
-    step
-        Place in `sweeps` of the number that is shown at first.
-
-    Raises
-    ------
-    InputError
-        If there are not as many pictures as numbers of sweeps, or no such place.
     """
     stacked = torch.stack([*features.values()])
     if {stacked.shape[1], *map(len, wrong.values())} != {len(sweeps)}:

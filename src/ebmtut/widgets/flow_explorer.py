@@ -46,23 +46,21 @@ class TrainedFlow(NamedTuple):
 class FlowExplorer(anywidget.AnyWidget):
     """States, energies and weights of a flow, by a slider over time.
 
-    Everything is computed in the page, from the trained weights that the page
-    contains: no kernel and no network. Make it by `flow_explorer`.
+    Everything is computed in the page, from the weights in it. Make it by
+    `flow_explorer`.
 
     Attributes
     ----------
     flow
-        Which of the flows. This and all attributes down to ``step`` follow the
-        reader, and the page follows them.
+        Which of the flows. All attributes down to ``step`` follow the reader.
     trained
         Whether the rates are the trained ones, or all zero.
     seed
-        Seed of the page's random numbers.
+        Of the page's random numbers.
     step
         Time steps that are shown.
     flows
-        Name, coupling and sizes of each, with the exact log Z and mean energy
-        of every step.
+        Name, coupling and sizes, with the exact log Z and mean energy of every step.
     weights
         All networks' numbers, float32.
     """
@@ -85,15 +83,8 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowE
     Parameters
     ----------
     flows
-        Lattices that the page offers, the first at the start; all of one side,
-        at most 16.
-    n_steps
-        Time steps.
-
-    Raises
-    ------
-    InputError
-        If there is no flow, or if a flow has another side or a smaller window.
+        Lattices that the page offers, the first at the start; all of one side, at most
+        16.
     """
     check_range("number of flows", len(flows), low=1, integer=True)
     side = round(flows[0].network.n_sites ** 0.5)
@@ -144,15 +135,7 @@ def _exact(side: int, sigma: float, t: float) -> tuple[float, float]:
 
 
 def flow_picture(flow: Flow, times: Sequence[float] = (0, 0.5, 0.75, 1)) -> Figure:
-    """Draw what the widget shows: states along the path, and their energies.
-
-    Parameters
-    ----------
-    flow
-        Over a lattice.
-    times
-        At which states are shown.
-    """
+    """Draw what the widget shows: states along the path, and their energies."""
     target = flow.path.target
     assert isinstance(target, LatticeIsing)
     n_steps = 64

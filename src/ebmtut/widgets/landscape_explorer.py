@@ -37,15 +37,13 @@ _START = {"eps": 0.1, "M": 32, "w": 1}
 class LandscapeExplorer(anywidget.AnyWidget):
     """Sliders over stored landscapes, the chosen one beside the true density.
 
-    The page contains every picture as bytes, so that the widget works without a kernel
-    and without a network connection. In a live kernel a button trains a model with the
-    chosen setting. `landscape_explorer` makes the widget.
+    The page contains every picture as bytes. In a live kernel a button trains a model
+    with the chosen setting. `landscape_explorer` makes the widget.
 
     Attributes
     ----------
     selected
-        Positions of the sliders, in the order of ``choices``. It follows the
-        reader, and the reader's sliders follow it.
+        Positions of the sliders, in the order of ``choices``. It follows the reader.
     choices
         Name and values of each slider, as text.
     notes
@@ -59,8 +57,8 @@ class LandscapeExplorer(anywidget.AnyWidget):
     colors
         Red, green and blue of the 256 levels.
     own
-        Results of this kernel: maps the position of a setting, as text, to its
-        ``note`` and ``pixels``, which are empty if the training diverged.
+        Results of this kernel: position of a setting, as text, to ``note`` and
+        ``pixels``.
     progress
         Fraction of the training steps that are done; None without training.
     """
@@ -81,15 +79,7 @@ class LandscapeExplorer(anywidget.AnyWidget):
     def learn_with(
         self, learn: Learner, settings: Sequence[Mapping[str, float]]
     ) -> None:
-        """Answer the button: the page asks once who learns, then for settings.
-
-        Parameters
-        ----------
-        learn
-            As for `landscape_explorer`.
-        settings
-            What each place of ``notes`` stands for.
-        """
+        """Answer the button: the page asks once who learns, then for settings."""
 
         def heard(_: object, message: Mapping[str, Any], buffers: object) -> None:
             if "learn" in message:
@@ -135,25 +125,12 @@ def landscape_explorer(
     Parameters
     ----------
     result, choices, method, n_pixels
-        As for `pack_landscapes`. A setting that the result lacks is shown
-        as "not run".
+        As for `pack_landscapes`. A setting that the result lacks is "not run".
     learn
-        What the button of a live kernel calls, ``learn(setting, report)``:
-        ``setting`` maps "eps", "n_negatives" and "stabilizer" to numbers, and
-        ``report`` must be called with the fraction of the work done, 0 to 1.
-        It returns the log density, a square whose side ``n_pixels`` divides
-        (None if training diverged), and its KL to the data in nats. None for no
-        button.
-
-    Returns
-    -------
-    widget
-        With the sliders at the paper's setting, or the nearest to it.
-
-    Raises
-    ------
-    InputError
-        If the result has none of the settings.
+        What the button of a live kernel calls, ``learn(setting, report)``, with the
+        numbers "eps", "n_negatives" and "stabilizer" and a function of the fraction
+        done. It returns the log density (None if training diverged) and its KL to the
+        data. None for no button.
     """
     packed = pack_landscapes(result, choices, method=method, n_pixels=n_pixels)
     levels = mpl.colormaps[DENSITY_CMAP](np.arange(256), bytes=True)[:, :3]

@@ -36,22 +36,12 @@ def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray
     Parameters
     ----------
     log_density
-        (n, n), up to a constant, rows of growing y; minus infinity where there is
-        no mass.
-    n_pixels
-        Pixels a side, a divisor of n; each is the mean over its cells.
+        (n, n), up to a constant, rows of growing y.
 
     Returns
     -------
     pixels
-        uint8, rows from the top down, as a screen
-        draws them; 255 where 99.8 percent of the cells lie below, and above.
-
-    Raises
-    ------
-    InputError
-        If the landscape is not square, is not finite anywhere or contains
-        NaN, or ``n_pixels`` does not divide its side.
+        uint8, rows from the top down; 255 where 99.8 percent of the cells lie below.
     """
     values = np.asarray(log_density, dtype=float)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -77,7 +67,7 @@ class PackedLandscapes:
     Attributes
     ----------
     choices
-        Hyperparameters, outermost first, and their values in rising order.
+        Hyperparameters, outermost first, and their values.
     pictures
         uint8 (n_pixels, n_pixels); the true density first.
     shown
@@ -104,20 +94,12 @@ def pack_landscapes(
     Parameters
     ----------
     result
-        Of ``ebmtut run ed/w-and-m`` or a similar experiment. ``scalars["variants"]``
-        contains each variant's recipe and gap (the KL to the data), the array of the
-        same name its landscape, and the array ``truth`` the true landscape.
+        Of ``ebmtut run ed/w-and-m`` or alike: ``scalars["variants"]`` holds recipes and
+        gaps, the array of the same name the landscapes, ``truth`` the true one.
     choices
         Values of eps, M and w; None for all that the result has.
-    method
-        Name of the method that learned the landscapes.
-    n_pixels
-        As for `encode_landscape`.
-
-    Raises
-    ------
-    InputError
-        If a key of ``choices`` is unknown, or the result has none of the settings.
+    method, n_pixels
+        That learned the landscapes; as for `encode_landscape`.
     """
     variants: Mapping[str, Any] = result.scalars.get("variants", {})
     found = {

@@ -46,12 +46,6 @@ class SmallGraph:
         One an edge; each edge counts once.
     fields
         One a node.
-
-    Raises
-    ------
-    InputError
-        If an edge does not join two different nodes, or the couplings or the
-        fields are not as many as the edges or the nodes.
     """
 
     name: str
@@ -85,25 +79,7 @@ class SmallGraph:
     def to_bits(
         self, temperature: Positive = 1.0
     ) -> tuple[Float64[Tensor, "n_sites n_sites"], Float64[Tensor, " n_sites"]]:
-        """Weight and bias of the same distribution on bits, E = -x'Wx/2 - b'x.
-
-        Parameters
-        ----------
-        temperature
-            Positive; the energy is divided by it.
-
-        Returns
-        -------
-        weight
-            Four times the couplings, over the temperature.
-        bias
-            b, of fields and couplings.
-
-        Raises
-        ------
-        InputError
-            If the temperature is not positive.
-        """
+        """Weight and bias of the same distribution on bits, E = -x'Wx/2 - b'x."""
         weight = torch.zeros(
             self.n_sites, self.n_sites, dtype=torch.float64, device="cpu"
         )
@@ -149,14 +125,12 @@ SMALL_GRAPHS: tuple[SmallGraph, ...] = (
 class MessageExplorer(anywidget.AnyWidget):
     """Decoded states of a small model over the sweeps, beside its MAP states.
 
-    Everything is computed in the page, from the perturbations that it carries:
-    no kernel and no network. Make it by `message_explorer`.
+    Everything is computed in the page. Make it by `message_explorer`.
 
     Attributes
     ----------
     graph
-        Place of the chosen graph among ``graphs``. This and all attributes
-        down to ``init`` follow the reader, and the page follows them.
+        Place of the chosen graph. All attributes down to ``init`` follow the reader.
     couplings
         Of the chosen graph, in spins.
     damping
@@ -170,9 +144,9 @@ class MessageExplorer(anywidget.AnyWidget):
     graphs
         What may be chosen, see `SmallGraph`.
     noise
-        Logistic perturbations, float32, one row of ``stride`` per sample.
+        Logistic perturbations, float32, ``stride`` per sample.
     stride
-        Perturbations per sample; smaller graphs use the first ones.
+        Perturbations per sample; smaller graphs use the first.
     """
 
     _esm = script("message_explorer.js")
@@ -208,18 +182,9 @@ def message_explorer(
     Parameters
     ----------
     graphs
-        What the reader may choose from, the first at the start; each of at
-        most six nodes.
+        What the reader may choose from, the first at the start; of at most six nodes.
     n_samples
-        Perturbations, at least 40, common to all settings, so that only what
-        the reader changes makes a difference. The first is that of the page's figure.
-    generator
-        On the CPU.
-
-    Raises
-    ------
-    InputError
-        If there are too few samples, no graphs, or one that is too large.
+        Perturbations, at least 40, common to all settings.
     """
     check_range("number of graphs", len(graphs), low=1, integer=True)
     for graph in graphs:

@@ -23,14 +23,12 @@ _DISTRIBUTIONS = ("marginal", "conditional")
 class ParticleExplorer(anywidget.AnyWidget):
     """The distribution of a level, that of the level above, and particles that run.
 
-    The page carries the energies on a grid: no kernel and no network. Make it by
-    `particle_explorer`.
+    The page carries the energies on a grid. Make it by `particle_explorer`.
 
     Attributes
     ----------
     distribution
-        In which the particles run, "marginal" or "conditional". This and the next
-        three follow the reader, and the page follows them.
+        "marginal" or "conditional". This and the next three follow the reader.
     level
         t, from 0.
     step_size
@@ -43,8 +41,10 @@ class ParticleExplorer(anywidget.AnyWidget):
         Particles at first: pairs of coordinates, float32.
     squares
         Regions whose masses are compared: x from, x to, y from, y to.
-    n_cells, extent
-        Cells per side of the grid; half of its side.
+    n_cells
+        Cells per side of the grid.
+    extent
+        Half of its side.
     sigmas
         Noise of the step above each level.
     """
@@ -78,25 +78,14 @@ def particle_explorer(
 
     Parameters
     ----------
-    log_density
-        Of every level at the points of a `ebmtut.metrics.PlaneGrid`.
-    noise
-        The forward chain, with as many levels.
-    extent
-        Of the grid.
+    log_density, extent
+        Of every level at the points of a `ebmtut.metrics.PlaneGrid`, and its extent.
     samples
-        Of level 0, as a sampler has made them: where the particles are at first.
+        Of level 0: where the particles are at first.
     squares
         Regions whose masses are compared: x from, x to, y from, y to.
     n_cells
-        Cells per side that the page gets, a divisor of n; a cell has the mean
-        density of those that it joins.
-
-    Raises
-    ------
-    InputError
-        If the numbers of levels differ, ``n_cells`` is no divisor, or a level has
-        no finite density.
+        Cells per side that the page gets, a divisor of n.
     """
     n_levels, n, _ = log_density.shape
     check_range("number of levels", n_levels, low=noise.n_levels, high=noise.n_levels)

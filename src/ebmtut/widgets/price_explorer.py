@@ -24,14 +24,13 @@ _MASSES = {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}
 class PriceExplorer(anywidget.AnyWidget):
     """Gibbs-OT on nine numbers, beside the exact prices and the exact plan.
 
-    Everything is computed in the page, from the exponential random numbers that
-    it carries: no kernel and no network. Make it by `price_explorer`.
+    Everything is computed in the page. Make it by `price_explorer`.
 
     Attributes
     ----------
     schedule
-        "hot", "cold" or "cools". This and all attributes down to
-        ``n_iterations`` follow the reader, and the page follows them.
+        "hot", "cold" or "cools". All attributes down to ``n_iterations`` follow the
+        reader.
     chain
         Which of the random numbers are used.
     n_iterations
@@ -39,8 +38,7 @@ class PriceExplorer(anywidget.AnyWidget):
     x, y, p, q
         Places and masses of heaps and holes; the cost is the squared distance.
     noise
-        Exponential random numbers of mean 1, float32: by chain and iteration,
-        three for the holes and three for the heaps.
+        Exponentials of mean 1, float32: by chain and iteration, holes, then heaps.
     """
 
     _esm = script("price_explorer.js")
@@ -66,15 +64,7 @@ def price_explorer(
     Parameters
     ----------
     n_iterations
-        Number of iterations on the slider; the annealing schedule ends with them.
-    generator
-        On the CPU. All schedules use the same random numbers, so that only the
-        temperature differs.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than 20 iterations, or no generator.
+        On the slider; the annealing schedule ends with them.
     """
     check_generator(generator)
     draws = torch.rand(

@@ -14,18 +14,16 @@ __all__ = ["RecoveryExplorer", "recovery_explorer"]
 class RecoveryExplorer(anywidget.AnyWidget):
     """A conditional distribution on a line, and Langevin chains that should sample it.
 
-    Everything is computed in the page: no kernel and no network. Make it by
-    `recovery_explorer`.
+    Everything is computed in the page. Make it by `recovery_explorer`.
 
     Attributes
     ----------
     sigma
-        Noise of the copy, in [0.15, 0.98]. This and all other attributes follow the
-        reader, and the page follows them.
+        Noise of the copy, in [0.15, 0.98]. All attributes follow the reader.
     seen
         The noisy copy.
     n_steps
-        Langevin steps of each chain; all chains start in the left mode.
+        Langevin steps of each chain.
     """
 
     _esm = script("recovery_explorer.js")
@@ -46,10 +44,5 @@ def recovery_explorer(
     ----------
     sigma
         Noise of the copy at first, in [0.15, 0.98].
-
-    Raises
-    ------
-    InputError
-        If it is outside.
     """
     return RecoveryExplorer(sigma=sigma)

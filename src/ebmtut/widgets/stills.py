@@ -29,16 +29,13 @@ def draw_still(widget: str, state: _State) -> tuple[Figure, str] | None:
 
     Parameters
     ----------
-    widget
-        Name of its class.
-    state
-        Values of its traits.
+    widget, state
+        Name of its class, and the values of its traits.
 
     Returns
     -------
     still
-        The picture, and a text for who cannot see it; None for a widget whose
-        notebook draws its own.
+        The picture and its text; None for a widget whose notebook draws its own.
     """
     if widget not in _STILLS:
         return None

@@ -33,10 +33,8 @@ class TwoDistributions:
 
     Attributes
     ----------
-    name
-        As the page lists it.
     p, q
-        In [0.02, 1], as many for both.
+        Heights in [0.02, 1], as many for both.
     """
 
     name: str
@@ -73,14 +71,12 @@ TWO_DISTRIBUTIONS: tuple[TwoDistributions, ...] = (
 class TransportExplorer(anywidget.AnyWidget):
     """Potentials, bands, coupling and values of Gibbs-OT beside the exact ones.
 
-    Everything is computed in the page, from the exponential random numbers
-    that it carries: no kernel and no network. Make it by `transport_explorer`.
+    Everything is computed in the page. Make it by `transport_explorer`.
 
     Attributes
     ----------
     p, q
-        Heights of the bars. These and all attributes down to ``cooled``
-        follow the reader, and the page follows them.
+        Heights of the bars. All attributes down to ``cooled`` follow the reader.
     cost
         "squared", "absolute" or "coulomb".
     log_temperature
@@ -92,8 +88,7 @@ class TransportExplorer(anywidget.AnyWidget):
     shapes
         What may be chosen, see `TwoDistributions`.
     noise
-        Exponential random numbers of mean 1, float32; for each iteration N
-        for h and N for g.
+        Exponentials of mean 1, float32; for each iteration N for h and N for g.
     """
 
     _esm = script("transport_explorer.js")
@@ -121,19 +116,9 @@ def transport_explorer(
     Parameters
     ----------
     shapes
-        Distributions that the page offers, the first at the start; all of as many
-        bars, at most 64.
+        Offered distributions, the first at the start; of as many bars, at most 64.
     n_iterations
         How many the slider reaches, at least 40.
-    generator
-        On the CPU. The random numbers are common to all settings, so that only what
-        the reader changes makes a difference.
-
-    Raises
-    ------
-    InputError
-        If there are no distributions, their bars cannot be drawn, or there is no
-        generator.
     """
     check_range("number of shapes", len(shapes), low=1, integer=True)
     n = len(shapes[0].p)

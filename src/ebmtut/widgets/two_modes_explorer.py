@@ -16,14 +16,12 @@ __all__ = ["TwoModesExplorer", "two_modes_explorer"]
 class TwoModesExplorer(anywidget.AnyWidget):
     """Chains in E(x) = (x1^4 + x2^4)/4 - J x1 x2 - h (x1 + x2), beside data.
 
-    Everything is computed in the page: no kernel and no network. Make it by
-    `two_modes_explorer`.
+    Everything is computed in the page. Make it by `two_modes_explorer`.
 
     Attributes
     ----------
     sampler
-        "gibbs" or "langevin". This and the next three follow the reader, and the
-        page follows them.
+        "gibbs" or "langevin". This and the next three follow the reader.
     coupling
         J; the modes are near plus and minus its root, the barrier is about J^2/2.
     tilt
@@ -55,13 +53,6 @@ def two_modes_explorer(
     ----------
     data
         Points of the plane, inside the square from -4 to 4.
-    coupling
-        Initial value, in [0, 4].
-
-    Raises
-    ------
-    InputError
-        If the coupling is outside, or there is no data inside the square.
     """
     if not len(data) or not np.abs(data).max() <= 4:
         largest = float(np.abs(data).max()) if len(data) else None

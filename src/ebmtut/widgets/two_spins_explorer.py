@@ -12,16 +12,14 @@ __all__ = ["TwoSpinsExplorer", "two_spins_explorer"]
 class TwoSpinsExplorer(anywidget.AnyWidget):
     """Two spins with E = -J s1 s2 along the path from uniform bits to exp(-E) / Z.
 
-    Everything is computed in the page: no kernel and no network. Make it by
-    `two_spins_explorer`.
+    Everything is computed in the page. Make it by `two_spins_explorer`.
 
     Attributes
     ----------
     coupling
         J, positive.
     time
-        Time of the path, in [0, 1]. This and the next attribute follow the reader, and
-        the page follows them.
+        Time of the path, in [0, 1]. It and the rate follow the reader.
     rate
         Rate of each flip out of a state whose spins disagree, 0 to 1.5 J.
     """
@@ -36,16 +34,5 @@ class TwoSpinsExplorer(anywidget.AnyWidget):
 
 @checked
 def two_spins_explorer(coupling: Positive = 1.0) -> TwoSpinsExplorer:
-    """Make the widget, with a rate that is too high at the first time.
-
-    Parameters
-    ----------
-    coupling
-        J of E = -J s1 s2.
-
-    Raises
-    ------
-    InputError
-        If it is not positive.
-    """
+    """Make the widget, with a rate that is too high at the first time."""
     return TwoSpinsExplorer(coupling=coupling, rate=coupling)

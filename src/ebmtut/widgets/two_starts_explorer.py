@@ -12,14 +12,12 @@ __all__ = ["TwoStartsExplorer", "two_starts_explorer"]
 class TwoStartsExplorer(anywidget.AnyWidget):
     """Four spins of Section 5.1 of Lázaro-Gredilla et al. (2021), by number of ones.
 
-    Everything is computed in the page: no kernel and no network. Make it by
-    `two_starts_explorer`.
+    Everything is computed in the page. Make it by `two_starts_explorer`.
 
     Attributes
     ----------
     theta
-        Coupling of the perturbed model, in [0, 1]. The target has 1/2.
-        This and the other attribute follow the reader, and the page follows them.
+        Coupling of the perturbed model, in [0, 1]. Both follow the reader.
     n_sweeps
         Of max-product, 0 to 20.
     """
@@ -33,16 +31,5 @@ class TwoStartsExplorer(anywidget.AnyWidget):
 
 @checked
 def two_starts_explorer(theta: Probability = 0.5) -> TwoStartsExplorer:
-    """Make the widget.
-
-    Parameters
-    ----------
-    theta
-        Coupling at first, in [0, 1].
-
-    Raises
-    ------
-    InputError
-        If it is outside.
-    """
+    """Make the widget."""
     return TwoStartsExplorer(theta=theta)

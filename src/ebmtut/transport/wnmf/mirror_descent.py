@@ -25,18 +25,6 @@ def mirror_step(
 ) -> Float[Tensor, "*batch n_entries"]:
     """Entropic mirror descent, x exp(-s gradient) normalised (Beck and Teboulle, 2003).
 
-    Parameters
-    ----------
-    x, gradient
-        Points of the simplex, of which an entry at zero stays there, and gradients.
-    step_size
-        s, one number or one per row.
-
-    References
-    ----------
-    Beck and Teboulle, Mirror descent and nonlinear projected subgradient
-    methods for convex optimization, 2003.
-
     Examples
     --------
     >>> import torch
@@ -52,8 +40,10 @@ class AcceleratedDescent(NamedTuple):
 
     Attributes
     ----------
-    x, z
-        Where the next gradient is taken, and the averaged dual trajectory's point.
+    x
+        Where the next gradient is taken.
+    z
+        The averaged dual trajectory's point.
     count
         Steps since the last restart.
     """
@@ -64,13 +54,7 @@ class AcceleratedDescent(NamedTuple):
 
 
 def accelerated_start(x: Float[Tensor, "batch n_entries"]) -> AcceleratedDescent:
-    """Begin at points of the simplex.
-
-    Parameters
-    ----------
-    x
-        Where to start.
-    """
+    """Begin at points of the simplex."""
     return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
@@ -92,13 +76,6 @@ def accelerated_step(
 
     A row restarts (k = 0, z = x) where the new point lies uphill of the gradient, which
     shows that the momentum overshoots.
-
-    Parameters
-    ----------
-    state, gradient
-        Where the descent is, and the gradient at ``state.x``.
-    step_size, averaging
-        s > 0, and r >= 3.
 
     References
     ----------

@@ -1,9 +1,8 @@
 """Smoothed Wasserstein NMF (Rolet, Cuturi and Peyré, 2016), a baseline.
 
-The transport cost is regularised by an entropy, and so are the memberships and the
-components. For either of the two given the other, the dual problem is smooth and has
-no constraints, and is solved by L-BFGS. If the cost separates by axis, its Gibbs kernel
-is a product of two small matrices.
+The transport cost is regularised by an entropy, and so are memberships and components.
+For either of the two given the other, the dual problem is smooth and has no
+constraints, and is solved by L-BFGS.
 """
 
 from __future__ import annotations
@@ -28,11 +27,12 @@ class SmoothedWNMF(NamedTuple):
 
     Attributes
     ----------
-    dictionary, memberships
-        Components, each of mass 1, and beta, each row of mass 1.
+    dictionary
+        Components, each of mass 1.
+    memberships
+        beta, each row of mass 1.
     objectives
-        The dual value of the memberships' problem, after each round; the
-        dictionary's terms left out.
+        The dual value of the memberships' problem after each round.
     duals
         Where the memberships' and the dictionary's dual problems stopped.
     """
@@ -53,13 +53,6 @@ def smoothed_conjugate(
 
     H*(g) = eps (E(q) + <q, log(K exp(g / eps))>) with K = exp(-M / eps) and
     E(q) = -<q, log q>; its gradient is the p of that plan.
-
-    Parameters
-    ----------
-    g, data
-        Where, and measures q.
-    cost, smoothing
-        M, and eps > 0.
     """
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
@@ -102,28 +95,15 @@ def smoothed_wnmf(
 
     Parameters
     ----------
-    data
-        Measures, in float64: the kernel's entries reach exp(-2 / eps).
-    dictionary
-        Where to start, each of mass 1.
-    cost
-        Squared Euclidean by default.
+    data, dictionary
+        Measures, in float64, since the kernel reaches exp(-2 / eps); the
+        initialisation.
     smoothing, entropy_memberships, entropy_dictionary
         eps, rho_1 and rho_2.
     n_rounds, n_steps
-        Times that each of the two is solved for, and L-BFGS steps each time, starting
-        where the last round stopped.
+        Times that each of the two is solved for, and L-BFGS steps each time.
     start
-        An earlier result to continue, in place of the dictionary: rounds done in pieces
-        are those done at once.
-    progress
-        Whether to show a progress bar.
-
-    Raises
-    ------
-    InputError
-        If data or dictionary are no measures of the cost's size and dtype, or
-        a number is not positive.
+        An earlier result to continue; rounds done in pieces are those done at once.
 
     References
     ----------

@@ -32,27 +32,20 @@ class WNMFConfig:
 
     Parameters
     ----------
-    n_components
-        K.
-    n_epochs
-        Epochs in all.
+    n_components, n_epochs
+        K, and epochs in all.
     step_size
         gamma; the cost's unit is the image's longer side.
     accelerate
-        Whether the memberships take accelerated steps of size gamma, as in
-        the paper. Momentum overshoots where the potentials lag behind the
-        model, so by default they take plain mirror steps.
+        Whether memberships take accelerated steps, as in the paper, which overshoot.
     membership_step_size
         Of the plain steps.
-    temperature
-        T of the first epochs.
-    n_hold
-        Epochs before the annealing starts; 0 in the paper.
+    temperature, n_hold
+        T of the first epochs, and how many they are; 0 in the paper.
     slowness
         Epochs in which T falls by the paper's factor; 1 in the paper.
     shrink_steps
-        Whether gamma falls along with T, so that the model never moves faster
-        than the sampler, whose moves are of order T; it does not in the paper.
+        Whether gamma falls along with T, as the sampler's moves do; not in the paper.
     n_average
         In so many epochs at the end, the model is repeatedly replaced by its mean.
         This damps its oscillations around potentials that lag behind it; 0 in the
@@ -60,12 +53,10 @@ class WNMFConfig:
     average_every
         Epochs of each mean.
     batch_size
-        Images between two updates; None for all of them. The paper's
-        "sequential" updates are 1.
-    mixing_window
-        tau: the mixing criterion is evaluated every so many iterations.
-    max_passes
-        Most iterations of the oracle per update.
+        Images between two updates; None for all, 1 for the paper's "sequential"
+        updates.
+    mixing_window, max_passes
+        tau of the mixing criterion; most iterations of the oracle per update.
     """
 
     n_components: Count = 40
@@ -105,8 +96,7 @@ class WNMFState:
     epoch
         Epochs done.
     mean
-        Means of dictionary and memberships since the model was last replaced
-        by them, see `average_every`.
+        Means of the model since it was last replaced by them, see `average_every`.
     value
         Mean of V(z) in the last epoch.
     n_passes
@@ -147,18 +137,7 @@ class WNMFState:
 def as_measures(
     images: Float[Tensor, "n_images height width"],
 ) -> Float[Tensor, "n_images height width"]:
-    """Divide images by their mass, instances innermost in memory.
-
-    Parameters
-    ----------
-    images
-        Non-negative, none of them empty.
-
-    Raises
-    ------
-    InputError
-        If they are not so.
-    """
+    """Divide images by their mass, instances innermost in memory."""
     check_shape("images", images, (None, None, None))
     check_finite("images", images)
     mass = images.sum((1, 2), keepdim=True)
@@ -176,20 +155,7 @@ def wnmf_start(
     *,
     generator: torch.Generator,
 ) -> WNMFState:
-    """Start from random images, each half spread out evenly, and equal memberships.
-
-    Parameters
-    ----------
-    data, config
-        At least K measures, and K.
-    generator
-        Chooses the images.
-
-    Raises
-    ------
-    InputError
-        If there are fewer images than K, or no generator.
-    """
+    """Start from random images, each half spread out evenly, and equal memberships."""
     check_type("generator", generator, torch.Generator)
     n, height, width = data.shape
     check_range("n_components", config.n_components, high=n)

@@ -42,16 +42,7 @@ _FLOOR = 1e-12
 def wnmf_temperature(
     data: Float[Tensor, "n_images height width"], config: WNMFConfig, epoch: int
 ) -> float:
-    """T of an epoch: held, then times 1 - sqrt(1 / (m + mbar)) per epoch.
-
-    Parameters
-    ----------
-    data
-        Measures; m is their number of pixels and mbar the mean number of
-        those that carry mass.
-    config, epoch
-        T of the first epochs and how many they are, and the epoch, from 0.
-    """
+    """T of an epoch: held, then times 1 - sqrt(1 / (m + mbar)) per epoch."""
     m = data[0].numel()
     mbar = float((data > 0).sum((1, 2)).double().mean())
     factor = 1 - math.sqrt(1 / (m + mbar))
@@ -94,23 +85,13 @@ def wnmf_epoch(
 
     Parameters
     ----------
-    state
-        Where the learning is.
-    data, cost
-        Measures, and the cost of the grid.
-    config
-        Step sizes, temperature, the oracle's budget.
     generator
         Source of the oracle's randomness.
 
     Raises
     ------
-    InputError
-        If the data are no measures of the cost's size, or there is no generator.
     DivergenceError
-        If V is not finite, or below zero by more than 2 T m, the scale of its
-        fluctuations. V exceeds the transport cost in expectation, so the potentials
-        then no longer fit the model.
+        If V is not finite or below zero by more than 2 T m, so that no potentials fit.
     """
     check_type("generator", generator, torch.Generator)
     check_measures("data", data, cost)
@@ -181,27 +162,13 @@ def wasserstein_nmf(
 
     Parameters
     ----------
-    images
-        Non-negative, float32 or float64.
-    config
-        How to learn.
-    cost
-        Squared Euclidean by default.
     state
-        Where to continue; with the generator's state of then, the run continues bit
-        for bit.
-    on_epoch
-        Called after every epoch.
-    progress
-        Whether to show a progress bar.
+        Where to continue, bit for bit with the generator's state of then.
     generator
         Source of randomness, where the images lie.
 
     Raises
     ------
-    InputError
-        If images are negative or empty, fewer than K, or do not fit the cost,
-        or the state is of other images or another K.
     DivergenceError
         If the learning diverges; names the epoch.
 
