@@ -102,7 +102,7 @@ def in_bfloat16(loss):
         return slopes(loss, torch.float32)
 
 
-def bound(loss, truth, n_draws=12):
+def bound(loss, truth, n_draws=6):
     """Distance from the truth of slopes with independent errors of such a size.
 
     The mean of their lengths, and five of their standard deviations: what is rounded

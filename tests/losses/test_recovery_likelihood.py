@@ -119,19 +119,19 @@ def test_a_single_sigma_of_one_is_the_marginal_likelihood():
 def test_training_finds_every_level_of_a_gaussian():
     """Two precisions by stochastic gradients; the tolerance is their last noise."""
     noise = NoiseLevels((0.5, 1.0))
-    energy = Parabola(1.0, 1.0)
+    energy = Parabola(2.0, 2.0)
 
     def sample(n, *, generator):
         x = torch.randn(n, 1, dtype=torch.float64, generator=generator)
         return math.sqrt(V) * x
 
     loss = RecoveryLikelihood(noise, ConditionalChain(8, 0.9))
-    config = TrainConfig(600, 256, 0.02, ema_decay=0.98, precision="float32")
+    config = TrainConfig(300, 256, 0.02, ema_decay=0.98, precision="float32")
     fitted = train(energy, loss, sample, config, generator=make_generator(0)).energy
     truth = [1 / (noise.signals[t] ** 2 * V + noise.noises[t] ** 2) for t in (0, 1)]
     # The learning rate falls to zero: what is left is the noise of about the last
-    # 100 batches of 128 rows a level, twice the error of as many data, times five.
-    error = 5 * 2 * math.sqrt(2 / (100 * 128))
+    # 50 batches of 128 rows a level, twice the error of as many data, times five.
+    error = 5 * 2 * math.sqrt(2 / (50 * 128))
     assert fitted.theta.tolist() == pytest.approx(truth, rel=error)
 
 

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.flows import gibbs_kernel
@@ -44,11 +43,3 @@ def test_one_step_is_importance_sampling_from_the_uniform_distribution():
         PATH, KERNEL, 50, 1, generator=make_generator(0), start=start
     )
     torch.testing.assert_close(found.log_weights.float(), -PATH.target(start))
-
-
-@pytest.mark.parametrize(("n", "n_steps", "below"), [(0, 1, 0), (1, 0, 0), (1, 1, 2)])
-def test_numbers_out_of_range_are_refused(n, n_steps, below):
-    with pytest.raises(InputError, match="must be"):
-        annealed_importance_sampling(
-            PATH, KERNEL, n, n_steps, generator=make_generator(0), resample_below=below
-        )

@@ -56,13 +56,6 @@ def test_without_keeping_or_steps():
     assert torch.equal(nothing.x_final, torch.zeros(2, 3))
 
 
-def test_progress_bar_is_off_unless_asked_for(capsys):
-    run(3)
-    assert capsys.readouterr().err == ""
-    run(3, n_burn=2, progress=True)
-    assert "5/5" in capsys.readouterr().err
-
-
 def test_systematic_scan_meets_every_site_once():
     """Bits that want to be 1 by a wide margin are all 1 after one sweep."""
     sampler = gibbs(lambda x: -60 * x.sum(1), "systematic")

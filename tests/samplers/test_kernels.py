@@ -24,7 +24,6 @@ from ebmtut.samplers import (
     langevin_flip_logits,
     langevin_log_proposal,
     metropolis_log_acceptance,
-    run_chain,
 )
 from ebmtut.states import enumerate_states, states_to_index
 from tests.transition_matrix import kernel_matrix
@@ -187,29 +186,6 @@ def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, distribution_p)
             sampler.init(start.repeat(10_000, 1)), generator=make_generator(4)
         )
         assert distribution_p(new.x, row) > 1e-5
-
-
-@pytest.mark.parametrize("name", [*KERNELS, "dula"])
-def test_independent_chains_reach_the_stationary_distribution(
-    name, cubic_energy, distribution_p
-):
-    """10 000 chains, so many steps that the matrix itself has forgotten."""
-    energy = cubic_energy(4)
-    kernel = {**KERNELS, "dula": dula_kernel}[name](energy, 4)
-    matrix = torch.linalg.multi_dot([*kernel.factors, torch.eye(16).double()])
-    n_steps = 100 if len(kernel.factors) == 1 else 25 * len(kernel.factors)
-    n_products = n_steps // len(kernel.factors)
-    distribution = torch.linalg.matrix_power(matrix, n_products)[0]
-    if name != "dula":
-        p = exact_probabilities(energy, 4).exp()
-        assert (distribution - p).abs().sum() < 1e-3
-    x = run_chain(
-        kernel.sampler,
-        torch.zeros(10_000, 4, dtype=torch.float64),
-        n_steps,
-        generator=make_generator(5),
-    ).x_final
-    assert distribution_p(x, distribution) > 1e-4
 
 
 def stationary_distribution(matrix):
