@@ -16,7 +16,6 @@ from ebmtut.energies import (
     PairwiseGraph,
 )
 from ebmtut.exact import exact_probabilities
-from ebmtut.neighbors import neighbor_log_ratios
 
 N_SITES = 9
 SQUARE = torch.full((N_SITES, N_SITES), 0.3)
@@ -56,12 +55,6 @@ def test_integer_bits_are_refused(method, dtype):
 def test_states_of_another_shape_are_refused(method, shape):
     with pytest.raises(InputError, match=rf"^[xv] must have shape \(any, {N_SITES}\)"):
         method(torch.ones(shape))
-
-
-@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
-def test_neighbors_of_integer_bits_are_refused(energy):
-    with pytest.raises(InputError, match=r"^[xv] must be a floating"):
-        neighbor_log_ratios(energy, torch.ones(2, N_SITES).long())
 
 
 def test_hidden_units_of_another_kind_are_refused():

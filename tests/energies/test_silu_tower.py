@@ -205,26 +205,6 @@ def test_layout_of_states_and_slopes_does_not_matter():
         assert torch.equal(ours, theirs)
 
 
-def test_without_gradients_energies_are_the_same(found_by_tables):
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    with autocast():
-        with torch.no_grad():
-            free = energy(x)
-        assert torch.equal(energy(x), free)
-    assert len(found_by_tables) == 2
-    assert not free.requires_grad
-
-
-def test_a_base_is_added_in_single_precision():
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    probs = torch.linspace(0.1, 0.9, 6)
-    based = MLPEnergy(6, 9, 3, base_probs=probs)
-    based.load_state_dict({**energy.state_dict(), "base_logits": based.base_logits})
-    with torch.no_grad(), autocast():
-        found, network = based(x), energy(x)
-    assert torch.equal(found, network - x @ based.base_logits)
-
-
 def test_frozen_layers_get_no_gradient():
     energy, x, g = problem(12, 6, 9, 4, 1)
     with autocast():
@@ -296,14 +276,6 @@ def test_what_the_tables_do_not_know_goes_through_torch(
         value, units = energy(x), energy.net[:-1](x).float()
     assert not found_by_tables
     assert torch.equal(value, energy.net[-1](units).squeeze(-1))
-
-
-def test_only_one_output_is_read():
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    with autocast():
-        assert tower.runs_by_tables(energy.net, x)
-        energy.net[-1] = nn.Linear(9, 2)
-        assert not tower.runs_by_tables(energy.net, x)
 
 
 def test_single_precision_goes_through_torch(found_by_tables):

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
@@ -110,16 +109,3 @@ def test_schedules():
     assert temperatures_of(geometric(1.0, 0.25, 3), 3).tolist() == pytest.approx(
         [1, 1, 0.5, 0.5, 0.25, 0.25]
     )
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: constant_temperatures(1.0, 0), "n_iterations must be an integer"),
-        (lambda: has_mixed(torch.zeros(3, 2), 1.0), "V must have shape"),
-        (lambda: has_mixed(torch.zeros(3), -1.0), "temperature must be a number > 0"),
-    ],
-)
-def test_bad_arguments(call, message):
-    with pytest.raises(InputError, match=message):
-        call()

@@ -11,8 +11,6 @@ from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     cost_matrix,
-    gibbs_ot,
-    gibbs_ot_reference,
     paper_cooling,
     standard_exponential,
 )
@@ -134,18 +132,3 @@ def test_a_chain_on_a_line_changes_no_bit(shape, dtype, zeros):
         for one, other in zip(*both, strict=True):
             assert torch.equal(one, other)
         assert torch.equal(short.dual_value(), whole.dual_value())
-
-
-def test_a_run_on_a_line_is_the_plain_one():
-    x, y = points(140, 6), points(120, 7)
-    p = torch.rand(140, dtype=torch.float64, generator=make_generator(8))
-    q = torch.rand(120, dtype=torch.float64, generator=make_generator(9))
-    problem = p / p.sum(), q / q.sum(), power_cost(x, y)
-    schedule = paper_cooling(60, 140, power=2.0)
-    fast, plain = (
-        run(*problem, schedule, trace_every=20, generator=make_generator(1))
-        for run in (gibbs_ot, gibbs_ot_reference)
-    )
-    for one, other in ((fast.U, plain.U), (fast.L, plain.L), (fast[0].h, plain[0].h)):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(fast.trace.dual, plain.trace.dual, rtol=1e-12, atol=0)

@@ -9,8 +9,6 @@ from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.tiles import note_looks, pruning_for
 from ebmtut.random import make_generator
 from ebmtut.transport import (
-    gibbs_ot,
-    gibbs_ot_reference,
     paper_cooling,
 )
 from ebmtut.transport.gibbs_ot import standard_exponential
@@ -67,7 +65,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("shape", [(350, 290), (256, 257), (128, 130)])
+@pytest.mark.parametrize("shape", [(256, 257), (128, 130)])
 def test_pruning_changes_no_bit(shape, options):
     p, q, cost = line(*shape, **options)
     pruned, whole = chains(p, q, cost)
@@ -85,22 +83,6 @@ def test_pruning_changes_no_bit(shape, options):
         for one, other in zip(*both, strict=True):
             assert torch.equal(one, other)
         assert torch.equal(pruned.dual_value(), whole.dual_value())
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_pruned_run_is_the_plain_one(dtype):
-    p, q, cost = line(300, 270, dtype, shuffled=True)
-    schedule = paper_cooling(N_ITERATIONS, 300, power=2.0)
-    fast, plain = (
-        run(p, q, cost, schedule, trace_every=20, generator=make_generator(1))
-        for run in (gibbs_ot, gibbs_ot_reference)
-    )
-    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
-    for one, other in ((fast.U, plain.U), (fast.L, plain.L), (fast[0].h, plain[0].h)):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(
-        fast.trace.dual, plain.trace.dual, rtol=tolerance, atol=tolerance
-    )
 
 
 def least_share(p, q, cost):
