@@ -8,12 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.graph_gflownet import (
     SetPolicy,
-    SetWays,
     balance_variance,
     free_vertices,
     set_ways,
@@ -185,9 +183,3 @@ def test_graphs_do_not_hear_of_each_other():
         want = policy(alone, x[[number], :n])
         torch.testing.assert_close(together[[number], :n], want, rtol=0, atol=1e-13)
         assert (together[number, n:] == -torch.inf).all()
-
-
-def test_input_is_refused():
-    one = SetWays(X[:1], torch.zeros(1), torch.zeros(1))
-    with pytest.raises(InputError, match="ways of a graph must be a number >= 2"):
-        balance_variance(CHAIN, one, 1.0)

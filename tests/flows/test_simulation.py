@@ -34,7 +34,7 @@ from tests.flows.systems import (
 )
 from tests.flows.test_rates import random_flow
 
-N = 20000
+N = 8000
 P_VALUE = 1e-4
 methods = pytest.mark.parametrize("method", ["euler", "tau_leaping"])
 sizes = pytest.mark.parametrize("n_states", [2, 3])
@@ -188,27 +188,6 @@ def test_kernels_keep_the_mean_of_the_weights():
         assert abs(error) < 5
 
 
-@pytest.mark.parametrize("kind", ["gibbs", "dmala"])
-def test_kernels_leave_the_distribution_of_their_time(kind):
-    path = AnnealingPath(LatticeIsing(3, 0.25))
-    if kind == "gibbs":
-        kernel = gibbs_kernel(path, lattice_coloring(3))
-    else:
-        kernel = dmala_kernel(path, 0.3, n_steps=3)
-    p, _ = distributions(path, [0.6])
-    generator = make_generator(9)
-    start = torch.multinomial(p[0], N, replacement=True, generator=generator)
-    x = enumerate_states(9, dtype=torch.float32)[start]
-    y = kernel(x, 0.6, generator=generator)
-    assert float((x != y).float().mean()) > 0.1
-    energy = path.target
-    mean, after = (
-        (p[0] * energy(enumerate_states(9))).sum(),
-        energy(y).double(),
-    )
-    assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
-
-
 def test_a_sweep_of_three_states_leaves_the_distribution_as_a_matrix_identity(
     monkeypatch,
 ):
@@ -328,14 +307,8 @@ def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
 
 def test_metropolis_hastings_corrects_the_samples():
     flow = random_flow("reversible", n_sites=2, seed=7)
-    found = simulate(
-        flow,
-        40000,
-        8,
-        method="euler",
-        chain_weights=True,
-        generator=make_generator(0),
-    )
+    options = {"chain_weights": True, "generator": make_generator(0)}
+    found = simulate(flow, 40000, 8, method="euler", **options)
     assert found.n_overflows == 0
     index = independence_metropolis(
         found.chain_log_weights, generator=make_generator(1)
@@ -359,49 +332,6 @@ def test_weights_of_one_level():
     assert found.lower_bound < found.estimate
     values = torch.tensor([1.0, 2.0, 9.0, 3.0])
     assert float(weighted_mean(log_w, values)) == pytest.approx(2)
-
-
-@pytest.mark.parametrize(
-    "log_w",
-    [
-        torch.zeros(0),
-        torch.tensor([math.nan, 0.0]),
-        torch.tensor([math.inf, 0.0]),
-        torch.full((3,), -math.inf),
-        torch.zeros(2, 2),
-    ],
-)
-def test_weights_that_say_nothing_are_refused(log_w):
-    with pytest.raises(InputError, match="log_weights must have"):
-        effective_sample_size(log_w)
-
-
-def test_weights_that_are_all_zero_are_named():
-    with pytest.raises(InputError, match="got all weights are zero"):
-        effective_sample_size(torch.full((3,), -math.inf))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_steps": 0}, "n_steps must be"),
-        ({"n": 0}, "n must be"),
-        ({"method": "exact"}, "method"),
-        ({"quadrature": "right"}, "quadrature"),
-        ({"generator": None}, "generator"),
-    ],
-)
-def test_what_cannot_be_simulated_is_refused(options, message):
-    given = {"n": 2, "n_steps": 2, "generator": make_generator(0), **options}
-    flow = random_flow("reversible")
-    with pytest.raises(InputError, match=message):
-        simulate(flow, given.pop("n"), given.pop("n_steps"), **given)
-
-
-def test_exact_simulation_refuses_a_flow_that_cuts_ratios():
-    flow = random_flow("one_way", max_log_ratio=5.0)
-    with pytest.raises(InputError, match="max_log_ratio"):
-        simulate_exact(flow, 2, bound=10.0, generator=make_generator(0))
 
 
 def test_a_bound_that_is_too_low_is_told():
@@ -461,17 +391,6 @@ def test_a_network_that_gives_no_numbers_stops_the_exact_simulation(path_weights
     assert found.log_weights.isfinite().all()
     with pytest.raises(DivergenceError, match=words):
         reverse_elbo(flow, found.x, bound=20.0, generator=make_generator(0))
-
-
-def test_an_infinite_gap_stops_a_simulation():
-    table = torch.zeros(8).double()
-    table[7] = torch.inf
-    path = AnnealingPath(TableEnergy(table, 3))
-    flow = Flow(path, LostNetwork(2.0))
-    with pytest.raises(DivergenceError, match="flow diverged at step 0, t = 0: its"):
-        simulate(flow, 200, 4, generator=make_generator(0))
-    with pytest.raises(DivergenceError, match="flow diverged at t = "):
-        simulate_exact(flow, 200, bound=20.0, generator=make_generator(0))
 
 
 def test_a_step_that_cannot_be_reversed_is_no_divergence():
