@@ -11,7 +11,6 @@ from scipy.io import savemat
 
 from ebmtut.checks import InputError
 from ebmtut.data import (
-    DATASETS,
     DataUnavailable,
     drawn_faces,
     load_faces,
@@ -63,12 +62,6 @@ def test_a_file_with_another_content_is_refused(tmp_path, monkeypatch, pictures)
     write_tar(tmp_path / "olivetti" / "olivetti-png.tar", pictures)
     with pytest.raises(InputError, match="SHA-256"):
         load_olivetti(data_dir=tmp_path, offline=True)
-
-
-def test_the_catalogue_lists_both_forms_and_where_to_get_one():
-    files = DATASETS["olivetti, either file"]
-    assert [file.name.rpartition("/")[2] for file in files] == list(OLIVETTI_FILES)
-    assert any(file.urls for file in files)
 
 
 def test_offline_the_drawn_faces_step_in(tmp_path, monkeypatch):

@@ -49,16 +49,6 @@ def test_philox_matches_published_values(counters, key, n_rounds, want):
     assert " ".join(f"{int(word):08x}" for word in words) == want
 
 
-@pytest.mark.parametrize(("side", "n_chains"), [(3, 40), (64, 1), (64, 33), (64, 64)])
-def test_packing_round_trip(side, n_chains):
-    bits = random_bits(n_chains, side * side)
-    plan = lattice.plan_for(side, n_chains, CPU)
-    words = lattice.pack(bits, side, plan)
-    assert plan.by_chains == (side == 3 or n_chains == 64)
-    assert words.numel() * 32 >= bits.numel()
-    assert torch.equal(lattice.unpack(words, side, n_chains, plan).float(), bits)
-
-
 @pytest.mark.parametrize(("side", "n_chains"), [(3, 2), (6, 2), (64, 1), (128, 2)])
 def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side, n_chains):
     """P(1) = 1 with all four neighbours set, else 0: one sweep as rolls do."""

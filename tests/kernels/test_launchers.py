@@ -81,35 +81,6 @@ def test_max_product(model, launches):
     assert launches == ["tile_sweep"] * (4 + 3)
 
 
-@pytest.mark.parametrize(("n_chains", "side"), [(3, 6), (1, 64), (3, 66)])
-def test_lattices(n_chains, side, launches):
-    """One launch in all, or one for each class."""
-    from ebmtut.kernels.gibbs_triton import lattice_gibbs
-
-    x = zeros(n_chains, side * side)
-    swept = lattice_gibbs(LatticeIsing(side, 0.1), x, 3, 5)
-    assert swept.shape == x.shape and swept.device == META
-    assert launches == ["word_sweep"] * (6 if side == 66 else 1)
-
-
-@pytest.mark.parametrize(("small", "n"), [(0, 6), (4, 1)])
-def test_graphs(small, n, launches, monkeypatch):
-    from ebmtut.kernels import gibbs_triton as kernels
-
-    monkeypatch.setattr(kernels, "_SMALL", small)
-    path = PairwiseGraph(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), torch.zeros(4))
-    swept = kernels.graph_gibbs(path, zeros(3, 4), 3, 5)
-    assert swept.shape == (3, 4) and swept.device == META
-    assert launches == ["class_sweep"] * n
-
-
-def test_min_plus(launches, monkeypatch):
-    monkeypatch.setattr(grid_min_plus, "runs_triton", lambda x: True)
-    found = min_plus(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
-    assert found.shape == (3, 4, 5) and found.device == META
-    assert launches == ["least_sums_tile"] * 2
-
-
 class Launched(TorchDispatchMode):
     """Counts operations on the device that compute or copy, which are launches each."""
 

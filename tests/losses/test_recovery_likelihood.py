@@ -126,12 +126,12 @@ def test_training_finds_every_level_of_a_gaussian():
         return math.sqrt(V) * x
 
     loss = RecoveryLikelihood(noise, ConditionalChain(8, 0.9))
-    config = TrainConfig(300, 256, 0.02, ema_decay=0.98, precision="float32")
+    config = TrainConfig(150, 512, 0.04, ema_decay=0.92, precision="float32")
     fitted = train(energy, loss, sample, config, generator=make_generator(0)).energy
     truth = [1 / (noise.signals[t] ** 2 * V + noise.noises[t] ** 2) for t in (0, 1)]
     # The learning rate falls to zero: what is left is the noise of about the last
-    # 50 batches of 128 rows a level, twice the error of as many data, times five.
-    error = 5 * 2 * math.sqrt(2 / (50 * 128))
+    # 25 batches of 256 rows a level, twice the error of as many data, times five.
+    error = 5 * 2 * math.sqrt(2 / (25 * 256))
     assert fitted.theta.tolist() == pytest.approx(truth, rel=error)
 
 

@@ -133,7 +133,7 @@ REFUSALS = {
         lambda: RecoveryLikelihood(NOISE, STEADY, target_acceptance=0.7),
         "target_acceptance needs adjusted=True",
     ),
-    "weights": (lambda: recovery(X, weighted=(1.0, 1.0)), "weighted"),
+    "weights": (lambda: recovery(X, weighted=(1.0, 1.0)), r"len\(weighted\) must be 1"),
     "nan": (lambda: recovery(X * torch.nan), "x must be finite, got 4"),
     "no noise": (
         lambda: DenoisingScoreMatching(NOISE),
