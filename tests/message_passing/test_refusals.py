@@ -86,7 +86,7 @@ CASES = {
     ),
     "noise": (lambda: log_partition_bound(MODEL, ONE.repeat(2, 1), ONE), "noise"),
     "sites": (
-        lambda: exact_perturb_and_map(MODEL, 4, ONE),
+        lambda: exact_perturb_and_map(MODEL, 4, torch.zeros(1, 4)),
         "n_sites must be 3, .* got 4",
     ),
     "images": (lambda: sampled(IMAGES[0], 1, (2, 2)), "images"),

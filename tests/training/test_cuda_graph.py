@@ -140,20 +140,6 @@ def test_one_that_breaks_is_left_out_and_the_others_are_recorded_anew():
     assert all(np.isfinite(p).all() for p in replayed[1])
 
 
-def test_a_run_goes_on_from_its_file(tmp_path):
-    how = {
-        "losses": LOSSES[:2],
-        "checkpoint": tmp_path / "state.safetensors",
-        "identity": {"losses": 2},
-        "cuda_graph": True,
-    }
-    with pretended_graphs() as (device, _):
-        whole = trained(device, losses=LOSSES[:2])
-        with deadline(0), pytest.raises(OutOfTime, match="stopped after step 0"):
-            trained(device, **how)
-        np.testing.assert_equal(trained(device, **how), whole)
-
-
 def assert_close(found, wanted, error):
     """Weights but the last biases, which are constants: only rounding moves them."""
     for one, other in zip(found[1], wanted[1], strict=True):

@@ -190,17 +190,11 @@ def test_other_errors_come_through_and_threads_end():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"energies": []}, "number of energies must be an integer >= 1, got 0"),
-        ({"losses": LOSSES[:1]}, "losses must be 2, one for each energy, got 1"),
         ({"samples": SAMPLES}, "samples must be 2, one for each energy, got 4"),
         (
             {"samples": [sample, draws_from(DATA[:, :3])]},
             r"samples must be states of one shape for all energies, got \(3,\), \(4,\)",
         ),
-        ({"samples": [sample, lambda n, *, generator: DATA[:0]]}, "points in a batch"),
-        ({"checkpoint": "here"}, "checkpoint=here needs an identity"),
-        ({"generators": generators(3)}, "generators must be 2, .* got 3"),
-        ({"generators": [None, None]}, "generator must be Generator, got None"),
         (
             {"energies": [*networks(1), MLPEnergy(4, hidden=9)]},
             "energies must be of one class and size, got MLPEnergy, MLPEnergy",

@@ -140,8 +140,3 @@ def test_a_batch_must_hold_its_times(n_times):
             STEPS,
             generator=make_generator(0),
         )
-
-
-def test_an_unknown_objective_is_refused():
-    with pytest.raises(InputError, match="objective"):
-        FlowConfig(objective="best")

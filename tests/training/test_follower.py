@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import DivergenceError, InputError
+from ebmtut.checks import DivergenceError
 from ebmtut.energies import Energy, Ising, lattice_adjacency
 from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
 from ebmtut.paths import AnnealingPath
@@ -74,12 +74,6 @@ def test_portions_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         whole.flow.network.parameters(), parts.flow.network.parameters(), strict=True
     ):
         assert torch.equal(p, q)
-
-
-def test_input_is_refused() -> None:
-    energy = Ising(torch.zeros(9, 9))
-    with pytest.raises(InputError, match="n_rows must be an integer >= 1, got 0"):
-        new_follower(energy, n_rows=0)
 
 
 def test_the_largest_ratio_that_it_met_is_kept() -> None:

@@ -43,19 +43,9 @@ def test_sliders_start_at_the_papers_setting(result: Result) -> None:
     assert landscape_explorer(result, n_pixels=8).selected == [0, 1, 1]
     # Without M = 32 among the values, the nearest one is selected.
     start = landscape_explorer(result, HYPERPARAMETERS, n_pixels=8).selected
-    setting = [
-        values[k] for values, k in zip(HYPERPARAMETERS.values(), start, strict=False)
-    ]
-    assert list(HYPERPARAMETERS) == ["eps", "w", "M"]
-    assert (
-        HYPERPARAMETERS["eps"][start[0]],
-        HYPERPARAMETERS["M"][start[1]],
-        HYPERPARAMETERS["w"][start[2]],
-    ) == (
-        0.1,
-        16,
-        1,
-    ), setting
+    names = ("eps", "M", "w")
+    chosen = [HYPERPARAMETERS[n][k] for n, k in zip(names, start, strict=True)]
+    assert chosen == [0.1, 16, 1]
 
 
 def test_colours_are_those_of_the_figures(result: Result) -> None:
