@@ -10,12 +10,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from ebmtut.checks import InputError
-from ebmtut.data import (
-    DataUnavailable,
-    drawn_faces,
-    load_faces,
-    load_olivetti,
-)
+from ebmtut.data import DataUnavailable, drawn_faces, load_faces, load_olivetti
 from ebmtut.data.faces import OLIVETTI_FILES, _read_mat, _read_tar
 from ebmtut.random import make_generator
 

@@ -61,14 +61,3 @@ def test_learnable_gradient_is_minus_the_statistics():
     pairs = (s.T @ s).fill_diagonal_(0)
     assert torch.allclose(energy.coupling.grad, -pairs)
     assert torch.allclose(energy.bias.grad, -s.sum(0))
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_the_gpu():
-    energy = Ising(random_tensor(4, 4), random_tensor(4))
-    x = enumerate_states(4)
-    on_cpu = energy(x)
-    energy = energy.cuda()
-    assert torch.allclose(energy(x.cuda()).cpu(), on_cpu)
-    assert energy.flip_log_ratios(x.cuda()).device.type == "cuda"

@@ -3,7 +3,6 @@ import torch
 
 from ebmtut.energies import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.states import enumerate_states
 
 
 def random_bits(n, n_sites, dtype=torch.float64):
@@ -62,11 +61,3 @@ def test_ground_state():
     up = torch.ones(1, 16, dtype=torch.float64)
     # 32 edges, each counted twice, and 16 fields.
     assert float(lattice(up)) == pytest.approx(-0.25 * 2 * 32 - 0.5 * 16)
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_the_gpu():
-    lattice = LatticeIsing(3, 0.2, 0.1)
-    x = enumerate_states(9)
-    assert torch.allclose(lattice(x.cuda()).cpu(), lattice(x))

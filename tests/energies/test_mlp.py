@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from ebmtut.energies import MLPEnergy
@@ -71,12 +70,3 @@ def test_seeded_start_leaves_the_global_stream():
     # sqrt((kurtosis - 1) / 4n), with kurtosis 9/5.
     std = bound / 3**0.5
     assert abs(float(weights.std()) - std) < 5 * std * (0.8 / 4000) ** 0.5
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_the_gpu():
-    energy = MLPEnergy(6, hidden=8, base_probs=torch.full((6,), 0.3)).double()
-    x = enumerate_states(6)
-    on_cpu = energy(x).detach()
-    assert torch.allclose(energy.cuda()(x.cuda()).cpu(), on_cpu)

@@ -4,11 +4,7 @@ import pytest
 import torch
 
 from ebmtut.energies import Ising, MLPEnergy
-from ebmtut.exact import (
-    exact_log_partition,
-    exact_mean,
-    exact_probabilities,
-)
+from ebmtut.exact import exact_log_partition, exact_mean, exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 

@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.flows import (
-    Flow,
-    chain_distribution,
-    flow_distributions,
-    simulate,
-)
+from ebmtut.flows import Flow, chain_distribution, flow_distributions, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import states_to_index

@@ -96,17 +96,6 @@ def test_a_leaky_network_is_caught(leaky):
     assert exchange_error(network) > 1e-3
 
 
-def test_convolution_is_hollow_by_its_jacobian():
-    """Bits enter it as numbers: the derivative by a site's own is exactly zero."""
-    network = BINARY["leConv"]
-    x, t = torch.rand(1, 9).double(), torch.tensor([0.3]).double()
-    jacobian = torch.autograd.functional.jacobian(
-        lambda v: network.hollow(v, t)[0].sum(1), x
-    )[:, 0]
-    assert float(torch.diagonal(jacobian).abs().max()) == 0
-    assert float((jacobian + torch.eye(9)).abs().min()) > 0
-
-
 @pytest.mark.parametrize("name", ["leMLP", "leAttn", "leConv", "leTF"])
 @pytest.mark.parametrize("nets", [BINARY, POTTS], ids=["2 states", "3 states"])
 def test_embedded_sites_are_hollow(nets, name):

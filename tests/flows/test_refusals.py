@@ -46,10 +46,7 @@ def back(x):
 
 CASES = {
     "sites": (lambda: Flow(PATH, HollowMLP(4)), "network must have n_sites=9, got 4"),
-    "states": (
-        lambda: Flow(PATH, HollowMLP(9, n_states=3)),
-        "network must have n_states=2",
-    ),
+    "states": (lambda: Flow(PATH, HollowMLP(9, n_states=3)), "network must have"),
     "one state of a time": (
         lambda: kolmogorov_variance_loss(flow(), torch.ones(2, 1, 9), torch.rand(2)),
         "states of one time must be a number >= 2, got 1",
@@ -71,10 +68,7 @@ CASES = {
         ),
         ".*states of all sites",
     ),
-    "nan": (
-        lambda: effective_sample_size(torch.tensor([math.nan, 0.0])),
-        "log_weights must have",
-    ),
+    "nan": (lambda: effective_sample_size(torch.tensor([math.nan, 0.0])), "log_weight"),
     "all zero": (
         lambda: effective_sample_size(torch.full((3,), -math.inf)),
         ".*got all weights are zero",

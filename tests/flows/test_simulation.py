@@ -78,21 +78,6 @@ def test_steps_have_the_distribution_of_their_matrices(method, n_states):
     check_distribution(x, p, n_states)
 
 
-@methods
-def test_small_steps_tend_to_the_matrix_exponential(method):
-    """The distribution's error falls at least by 1.8 when steps are halved."""
-    flow = random_flow("one_way")
-    start = torch.full((8,), 1 / 8).double()
-    want = end_distribution(flow)
-    errors = []
-    for n_steps in (64, 128):
-        p = start
-        for k in range(n_steps):
-            p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
-        errors.append(float((p - want).abs().sum()))
-    assert errors[0] / errors[1] > 1.8
-
-
 def end_distribution(flow, fine=400):
     """Distribution of the continuous-time chain at t = 1, by matrix exponentials."""
     n = flow.path.n_states**flow.path.n_sites

@@ -37,11 +37,7 @@ KERNELS = {
         (*[FLOATS] * 6, *[INTS] * 4, N, N, N),
         {"RENEW": True, "BLOCK": 32},
     ),
-    "site": (
-        pairwise.site_sweep,
-        EDGES,
-        {"ALONE": False, "SITES": 8, "CHAINS": 64},
-    ),
+    "site": (pairwise.site_sweep, EDGES, {"ALONE": False, "SITES": 8, "CHAINS": 64}),
     "site alone": (
         pairwise.site_sweep,
         EDGES,

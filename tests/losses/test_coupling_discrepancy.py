@@ -13,11 +13,7 @@ from ebmtut.losses import (
     coupling_discrepancy_losses,
     energy_discrepancy_loss,
 )
-from ebmtut.losses.coupling_discrepancy import (
-    _differences,
-    _find_flips,
-    _moments,
-)
+from ebmtut.losses.coupling_discrepancy import _differences, _find_flips, _moments
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins
 

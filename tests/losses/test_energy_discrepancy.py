@@ -14,13 +14,7 @@ from ebmtut.exact import (
     grid_channel,
     pooling_channel,
 )
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Negatives,
-    Pool,
-    energy_discrepancy_loss,
-)
+from ebmtut.losses import Bernoulli, Grid, Negatives, Pool, energy_discrepancy_loss
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 from tests.losses.test_perturbations import DIRECTED, bits, directed_channel

@@ -77,35 +77,17 @@ REFUSALS = {
         lambda: contrastive_divergence_loss(column, BITS, BITS[:, 1:]),
         r"x_model must have shape \(any, 8\)",
     ),
-    "width of chains": (
-        lambda: advance(BITS[:, :1]),
-        r"data must have shape \(any, 8\)",
-    ),
-    "restarts": (
-        lambda: advance(BITS[:0]),
-        r"len\(data\) must be an integer >= 1, got 0",
-    ),
+    "width of chains": (lambda: advance(BITS[:, :1]), r"data must have shape \(any,"),
+    "restarts": (lambda: advance(BITS[:0]), r"len\(data\) must be an integer >= 1,"),
     "window": (lambda: pool(3), "window=3 does not divide the 8 sites"),
-    "image": (
-        lambda: pool((2, 3), (2, 4)),
-        r"window=\(2, 3\) does not divide image_shape=\(2, 4\)",
-    ),
-    "sites": (
-        lambda: pool((1, 2), (3, 4)),
-        r"image_shape=\(3, 4\) has 12 sites, but the data has 8",
-    ),
+    "image": (lambda: pool((2, 3), (2, 4)), r"window=\(2, 3\) does not divide"),
+    "sites": (lambda: pool((1, 2), (3, 4)), r"image_shape=\(3, 4\) has 12 sites, but"),
     # One site is its own mean: nothing is lost, and nothing to be learned.
     "one site": (lambda: pool((1, 1), (4, 4)), "window must hold two sites or more"),
-    "dimensions": (
-        lambda: pool((2, 2)),
-        r"window=\(2, 2\) with image_shape=None: give a",
-    ),
+    "dimensions": (lambda: pool((2, 2)), r"window=\(2, 2\) with image_shape=None:"),
     "lists": (lambda: directed((1,), (0,)), "neighbors has 2 lists for 4 states"),
     "neighbours": (lambda: directed((1,), (), (0,), (0,)), r"neighbors\[1\] is empty"),
-    "state": (
-        lambda: directed((1,), (4,), (0,), (0,)),
-        r"neighbors\[1\] must be .* in \[0, 3\], got 4",
-    ),
+    "state": (lambda: directed((1,), (4,), (0,), (0,)), r"neighbors\[1\] must be"),
     "couplings": (
         lambda: coupling_discrepancy_losses(
             torch.zeros(2, 3, 3), BITS, Bernoulli(0.1), generator=make_generator(0)
@@ -121,10 +103,7 @@ REFUSALS = {
         lambda: recovery_likelihood_loss(Parabola(1.0), X, X[:2], LEVEL),
         r"x_model must have shape \(4, 1\), got \(2, 1\)",
     ),
-    "bytes": (
-        lambda: recovery(X * 0 + 255, data_range=(-1.0, 1.0)),
-        r"x must be in \[-1, 1\], got 255 to 255",
-    ),
+    "bytes": (lambda: recovery(X * 0 + 255, data_range=(-1.0, 1.0)), r"x must be in"),
     "no step": (
         lambda: RecoveryLikelihood(NoiseLevels((1.0,)), ConditionalChain(0)),
         "n_steps must be >= 1",
@@ -135,10 +114,7 @@ REFUSALS = {
     ),
     "weights": (lambda: recovery(X, weighted=(1.0, 1.0)), r"len\(weighted\) must be 1"),
     "nan": (lambda: recovery(X * torch.nan), "x must be finite, got 4"),
-    "no noise": (
-        lambda: DenoisingScoreMatching(NOISE),
-        "noise must have a noisy level",
-    ),
+    "no noise": (lambda: DenoisingScoreMatching(NOISE), "noise must have a noisy"),
     "level": (
         lambda: denoising_score_matching_loss(
             Parabola(1.0), NOISE, X, LEVEL + 1, generator=make_generator(0)

@@ -13,27 +13,20 @@ def digits(n: int, seed: int):
     return 2 * data.images - 1, data.labels
 
 
-def test_it_tells_held_out_digits_apart_and_repeats_itself() -> None:
+def test_it_tells_held_out_digits_apart() -> None:
     images, labels = digits(600, 0)
-    torch.random.manual_seed(5)
-    before = torch.random.get_rng_state()
-    judges = [
-        train_image_judge(images, labels, generator=make_generator(0), n_steps=250)
-        for _ in range(2)
-    ]
-    assert torch.equal(torch.random.get_rng_state(), before)
+    judge = train_image_judge(images, labels, generator=make_generator(0), n_steps=250)
     held_out, truth = digits(300, 1)
-    told = judges[0].probabilities(held_out)
+    told = judge.probabilities(held_out)
     assert torch.allclose(told.sum(1), torch.ones(300))
     # Guessing has 0.1 with a standard error of 0.017.
     assert (told.argmax(1) == truth).double().mean() > 0.9
-    assert torch.equal(told, judges[1].probabilities(held_out))
-    assert judges[0].features(held_out).shape == (300, 64)
+    assert judge.features(held_out).shape == (300, 64)
     # Some processors add in another order where a batch is small: sums of 288 products
     # of order one differ by at most 288 roundings.
     assert torch.allclose(
-        judges[0].features(held_out, block=7),
-        judges[0].features(held_out),
+        judge.features(held_out, block=7),
+        judge.features(held_out),
         rtol=0,
         atol=288 * 10 * torch.finfo(torch.float32).eps,
     )

@@ -10,12 +10,7 @@ from scipy import linalg
 from torch import nn
 
 from ebmtut.checks import InputError
-from ebmtut.metrics import (
-    InceptionFeatures,
-    fid,
-    inception,
-    inception_features,
-)
+from ebmtut.metrics import InceptionFeatures, fid, inception, inception_features
 from ebmtut.random import make_generator
 
 

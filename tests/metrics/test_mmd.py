@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from ebmtut.metrics import (
-    hamming_distances,
-    mmd,
-    mmd_of_fresh_sample,
-)
+from ebmtut.metrics import hamming_distances, mmd, mmd_of_fresh_sample
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 

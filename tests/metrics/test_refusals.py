@@ -70,10 +70,7 @@ CASES = {
     "gives up": (lambda: rejection(lambda x: 1e3 * x.sum(1)), ".*of 500 samples after"),
     "nan": (lambda: flat(lambda x: x.sum(1) * math.nan), ".*must be finite"),
     "column": (lambda: flat(lambda x: x), r"energy\(x\) must have shape \(5,\)"),
-    "dtype": (
-        lambda: flat(dtype=torch.long),
-        "dtype must be floating, got torch.int64",
-    ),
+    "dtype": (lambda: flat(dtype=torch.long), "dtype must be floating, got"),
     "sites": (lambda: flat(n_sites=None), "n_sites must"),
     "chains": (
         lambda: log_partition_annealed(energy, 5, 5, generator=G),
@@ -84,14 +81,8 @@ CASES = {
         lambda: nll(lambda x: energy(x) * math.nan, X, 0.0),
         ".*got 5 non-f",
     ),
-    "log Z": (
-        lambda: nll(energy, X, Estimate(math.nan, 0.0)),
-        "log_partition must be a number, got",
-    ),
-    "probs": (
-        lambda: BernoulliProposal(torch.tensor([0.0, 0.5])),
-        r"probs must lie in \(0, 1\)",
-    ),
+    "log Z": (lambda: nll(energy, X, Estimate(math.nan, 0.0)), "log_partition must be"),
+    "probs": (lambda: BernoulliProposal(torch.tensor([0.0, 0.5])), r"probs must lie"),
     "density": (lambda: PLANE.kl(GRID, GRID), "log_p must have shape"),
     "no density": (
         lambda: PLANE.kl(*[torch.full((4, 4), -math.inf)] * 2),
@@ -102,10 +93,7 @@ CASES = {
         "samples of a level .*>= 2, got 1",
     ),
     "one sample": (lambda: frechet_distance(X[:1], X), ".*got 1"),
-    "features": (
-        lambda: frechet_distance(X, X[:, :2]),
-        r"features2 must have shape \(any, 8\)",
-    ),
+    "features": (lambda: frechet_distance(X, X[:, :2]), r"features2 must have shape"),
     "turned": (
         lambda: gaussian_frechet_distance(
             X[0, :2], torch.tensor([[1.0, 0.5], [0, 1]]), X[0, :2], torch.eye(2)
@@ -117,14 +105,8 @@ CASES = {
     "no data": (lambda: nearest_neighbors(X, X[:0]), ".*got 0"),
     "one": (lambda: mmd(X, X[:1]), r"len\(y\) must be an integer >= 2, got 1"),
     "kernel": (lambda: mmd(X, X, "gauss"), r"kernel must be one of .* got 'gauss'"),
-    "no bits": (
-        lambda: hamming_distances(X - 1, X),
-        "x must hold only 0 and 1, got -1",
-    ),
-    "independent": (
-        lambda: covariance_error(X, 0 * COVARIANCES),
-        "truth must have a covariance",
-    ),
+    "no bits": (lambda: hamming_distances(X - 1, X), "x must hold only 0 and 1, got"),
+    "independent": (lambda: covariance_error(X, 0 * COVARIANCES), "truth must have a"),
     "pairs": (lambda: covariance_error(X[:, 2:], COVARIANCES), "truth"),
     "energies": (lambda: bits_per_dimension(X[0] / 0, 1), "energies must be"),
     "estimate": (lambda: rmse(X, GRID), r"estimate must have shape \(2, 2\)"),

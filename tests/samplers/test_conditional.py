@@ -9,10 +9,7 @@ from ebmtut.energies import PerceptronEnergy, conditional_energy
 from ebmtut.noise import NoiseLevels, ddpm_noise
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, paper_step_sizes, progressive_samples
-from ebmtut.samplers.conditional import (
-    averaged_normals,
-    draw_conditional,
-)
+from ebmtut.samplers.conditional import averaged_normals, draw_conditional
 from ebmtut.samplers.langevin import langevin_move, normals, vector_state
 from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, distribution, energy
 

@@ -4,13 +4,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    Ising,
-    MLPEnergy,
-    PairwiseGraph,
-)
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, MLPEnergy, PairwiseGraph
 from ebmtut.exact import exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples

@@ -8,13 +8,7 @@ import torch
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, interpolate, progressive_samples
-from tests.samplers.gaussian_chain import (
-    CHAIN,
-    NOISE,
-    SHORT,
-    distribution,
-    energy,
-)
+from tests.samplers.gaussian_chain import CHAIN, NOISE, SHORT, distribution, energy
 
 
 @pytest.mark.parametrize("chain", [SHORT, CHAIN, ConditionalChain(4, start="noisy")])
@@ -22,12 +16,7 @@ def test_the_ends_of_an_interpolation_are_the_samples(chain):
     noise = NoiseLevels((0.3, 0.6, 0.9))
     like = torch.empty(5, 2, dtype=torch.float64)
     path = interpolate(
-        energy,
-        noise,
-        like,
-        chain,
-        4,
-        generators=(make_generator(3), make_generator(4)),
+        energy, noise, like, chain, 4, generators=(make_generator(3), make_generator(4))
     )
     assert path.shape == (4, 5, 2)
     for end, seed in ((0, 3), (-1, 4)):

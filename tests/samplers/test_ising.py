@@ -8,21 +8,11 @@ import pytest
 import torch
 
 from ebmtut import _compiled
-from ebmtut.energies import (
-    Ising,
-    LatticeIsing,
-    lattice_adjacency,
-    lattice_coloring,
-)
+from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.exact import lattice_log_partition
 from ebmtut.kernels import multispin as multispin
 from ebmtut.kernels.lanes import LANES
-from ebmtut.kernels.lattice_gibbs import (
-    FIRST,
-    GROUP,
-    lane_streams,
-    lattice_sweeps,
-)
+from ebmtut.kernels.lattice_gibbs import FIRST, GROUP, lane_streams, lattice_sweeps
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
@@ -311,25 +301,6 @@ def test_chains_packed_by_rows_have_the_exact_distribution(
     lattice_sweeps(words, *plan.arrays, thresholds, streams, n_sweeps, 3)
     x = torch.from_numpy(multispin.unpack_rows(words[:, plan.place], 3)).double()
     assert distribution_p(x, distribution) > 1e-4
-
-
-def test_one_chain_has_the_exact_energy():
-    """A long chain of one lattice, through the public door: E[s'As] in batches."""
-    sigma, step, side = 0.1, 1e-4, 12
-    exact = (
-        lattice_log_partition(side, sigma + step)
-        - lattice_log_partition(side, sigma - step)
-    ) / (2 * step)
-    energy = LatticeIsing(side, sigma)
-    x = torch.zeros(1, side * side, dtype=torch.float64)
-    generator = make_generator(11)
-    values = []
-    for _ in range(660):
-        x = ising_gibbs(energy, x, 10, generator=generator)
-        values.append(-energy(x).item() / sigma)
-    batches = torch.tensor(values[20:]).reshape(-1, 20).mean(1)
-    error = batches.std() / math.sqrt(len(batches))
-    assert abs(batches.mean() - exact) < 5 * error
 
 
 def test_thresholds_are_the_binary_digits():

@@ -76,14 +76,8 @@ CASES = {
         lambda: ConditionalChain(start="noisy", n_starts=2),
         "n_starts must be 1 with start='noisy', got 2",
     ),
-    "tested averages": (
-        lambda: ConditionalChain(averaged=True),
-        "averaged must be False with adjusted=True, got True",
-    ),
-    "levels": (
-        lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE),
-        "step_size must have one for each of the 3 levels, got 1",
-    ),
+    "tested averages": (lambda: ConditionalChain(averaged=True), "averaged must be"),
+    "levels": (lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE), "step_size must"),
     "nothing seen": (
         lambda: progressive_samples(
             energy, NOISE, white(3), ConditionalChain(0), generator=G
@@ -91,10 +85,7 @@ CASES = {
         "n_steps must be >= 1",
     ),
     "mask": (lambda: inpainted(X), r"free must have shape \(3, 2\), got \(2, 9\)"),
-    "mask of halves": (
-        lambda: inpainted(torch.full((3, 2), 0.5)),
-        "free must hold only 0 and 1, got 0.5",
-    ),
+    "mask of halves": (lambda: inpainted(torch.full((3, 2), 0.5)), "free must hold"),
     "places": (
         lambda: deconvolved(torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 2)),
         "locations",
@@ -103,18 +94,12 @@ CASES = {
         lambda: deconvolved(torch.zeros(1, 1, 1, 3), torch.full((1, 1, 2), 0.5)),
         ".*W must hold",
     ),
-    "sites": (
-        lambda: draw_samples(LATTICE, 2, generator=G, n_sites=8),
-        "n_sites must be the energy's, 9, got 8",
-    ),
+    "sites": (lambda: draw_samples(LATTICE, 2, generator=G, n_sites=8), "n_sites must"),
     "sites of a function": (
         lambda: draw_samples(lambda x: x.sum(1), 2, generator=G),
         "n_sites must be given",
     ),
-    "rows": (
-        lambda: draw_samples(LATTICE, 3, generator=G, start=X),
-        "start must have 3 rows, got 2",
-    ),
+    "rows": (lambda: draw_samples(LATTICE, 3, generator=G, start=X), "start must have"),
     "set": (lambda: repair_independent_set(PATH, X[:, :2] + 2), "x must hold only 0"),
 }
 

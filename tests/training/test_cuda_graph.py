@@ -9,12 +9,7 @@ import torch
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.deadlines import OutOfTime, deadline
-from ebmtut.energies import (
-    LatticeIsing,
-    MLPEnergy,
-    PerceptronEnergy,
-    lattice_coloring,
-)
+from ebmtut.energies import LatticeIsing, MLPEnergy, lattice_coloring
 from ebmtut.flows import (
     Flow,
     HollowMLP,
@@ -22,17 +17,9 @@ from ebmtut.flows import (
     OddLatticeNetwork,
     gibbs_kernel,
 )
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Pool,
-    RecoveryLikelihood,
-    energy_discrepancy_loss,
-)
-from ebmtut.noise import geometric_noise
+from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import ConditionalChain
 from ebmtut.training import (
     FlowConfig,
     TrainConfig,
@@ -256,33 +243,6 @@ def test_several_processes_are_refused(monkeypatch):
     monkeypatch.setattr(_cuda_graph, "alone", lambda: False)
     with pytest.raises(InputError, match="needs a single process, got several"):
         _cuda_graph.check_capturable(torch.device("cuda"))
-
-
-def test_recovery_likelihood_looks_at_its_chains_and_is_refused():
-    noise = geometric_noise(2)
-    chain = ConditionalChain(1, (0.1, 0.1), start="noisy")
-    data = torch.zeros(4, 2)
-
-    def run(device, **how):
-        energy = PerceptronEnergy((2,), noise.noises[:2], 4, 2).to(device)
-        batch = data.to(device)
-        config = replace(CONFIG, n_steps=1)
-        generator = make_generator(0, device)
-        loss = RecoveryLikelihood(noise, chain)
-        train(
-            energy,
-            loss,
-            lambda n, *, generator: batch,
-            config,
-            generator=generator,
-            **how,
-        )
-
-    with pretended_graphs() as (device, graphs):
-        run(device)
-        with pytest.raises(InputError, match="samples and losses that never wait"):
-            run(device, cuda_graph=True)
-        assert not graphs
 
 
 def follow(device, network, objective, **how):

@@ -153,11 +153,7 @@ JOBS = {
     "couplings by discrepancy": (
         "ed/ising-rmse",
         "quick",
-        {
-            **_SPINS,
-            "penalties": (1.0, 5.0),
-            "train": {"n_steps": 6, "batch_size": 4},
-        },
+        {**_SPINS, "penalties": (1.0, 5.0), "train": {"n_steps": 6, "batch_size": 4}},
         "ED-Grid",
         3,
     ),

@@ -124,25 +124,6 @@ def test_oracle_remembers_its_chain(problem):
     assert oracle(*smaller)[1].shape == (3,)
 
 
-def test_descent_along_the_loss_finds_the_target():
-    """Masses by softmax move onto q; the cost falls to a hundredth."""
-    x = torch.arange(8, dtype=torch.float64) / 8
-    cost = (x[:, None] - x) ** 2
-    q = torch.softmax(4 * torch.sin(6 * x), 0)
-    logits = torch.zeros(8, dtype=torch.float64, requires_grad=True)
-    oracle = gibbs_ot_oracle([1e-4, 1e-4] * 10, generator=make_generator(0))
-    before = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
-    optimizer = torch.optim.Adam([logits], lr=0.2)
-    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
-    for _ in range(200):
-        optimizer.zero_grad()
-        wasserstein_loss(torch.softmax(logits, 0), q, cost, oracle=oracle).backward()
-        optimizer.step()
-        decay.step()
-    after = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
-    assert after < 0.01 * before
-
-
 def test_points_that_cannot_be_reached_leave_the_gradient_finite():
     p = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64, requires_grad=True)
     cost = torch.ones(3, 3, dtype=torch.float64) - torch.eye(3)

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    cost_matrix,
-    paper_cooling,
-    standard_exponential,
-)
+from ebmtut.transport import cost_matrix, paper_cooling, standard_exponential
 
 
 def power_cost(x, y, power=2.0):

@@ -94,44 +94,20 @@ def epoch(data):
 
 ONE = r"p must have shape \(m1,\), got \(2, 3\)"
 CASES = {
-    "negative": (
-        lambda: run(p=wide(0.5, 0.6, -0.1)),
-        "p must be non-negative, got -0.1",
-    ),
-    "too much": (
-        lambda: run(p=wide(0.5, 0.5, 0.25)),
-        "p must sum to 1, got 0.25 too much",
-    ),
+    "negative": (lambda: run(p=wide(0.5, 0.6, -0.1)), "p must be non-negative, got"),
+    "too much": (lambda: run(p=wide(0.5, 0.5, 0.25)), "p must sum to 1, got 0.25 too"),
     "too little": (lambda: run(q=0.75 * Q), "q must sum to 1, got 0.25 too little"),
     "nan": (lambda: run(p=wide(0.5, 0.5, NAN)), "p must be finite, got 1 NaN or inf"),
     "integers": (lambda: run(p=torch.tensor([1, 0, 0])), "p must be a floating tensor"),
     "half": (lambda: run(p=P.half()), "p must be .*float"),
     "no mass": (lambda: run(p=wide()), r"p must have shape \(m,\) or \(batch, m\)"),
     "dtypes": (lambda: run(q=Q.float()), "q must have the dtype and device of p"),
-    "turned": (
-        lambda: run(cost=COST.T),
-        r"cost must have shape \(3, 4\), got \(4, 3\)",
-    ),
-    "no way": (
-        lambda: run(cost=blocked()),
-        "cost must let every mass go somewhere, got inf",
-    ),
-    "-inf": (
-        lambda: run(cost=-blocked()),
-        "cost must be finite or .inf, got NaN or -inf",
-    ),
-    "text": (
-        lambda: run(temperatures="ab"),
-        "temperatures must be 2N numbers, got 'ab'",
-    ),
-    "odd": (
-        lambda: run(temperatures=[0.1]),
-        r"temperatures must be 2N .* shape \(1,\)",
-    ),
-    "cold": (
-        lambda: run(temperatures=[1, 0.0]),
-        "temperatures must be > 0 .* got 0 at 1",
-    ),
+    "turned": (lambda: run(cost=COST.T), r"cost must have shape \(3, 4\), got \(4,"),
+    "no way": (lambda: run(cost=blocked()), "cost must let every mass go somewhere,"),
+    "-inf": (lambda: run(cost=-blocked()), "cost must be finite or .inf, got NaN or"),
+    "text": (lambda: run(temperatures="ab"), "temperatures must be 2N numbers, got"),
+    "odd": (lambda: run(temperatures=[0.1]), r"temperatures must be 2N .* shape"),
+    "cold": (lambda: run(temperatures=[1, 0.0]), "temperatures must be > 0 .* got 0"),
     "single": (
         lambda: gibbs_ot(
             P.float(), Q.float(), COST.float(), [1, 1e39], generator=GENERATOR
@@ -139,24 +115,15 @@ CASES = {
         r"temperatures .*finite in torch\.float32, got 1e\+39 at 1",
     ),
     "no state": (lambda: run(state=P), "state must be a GibbsOTState, got tensor"),
-    "state": (
-        lambda: run(state=GibbsOTState(wide(0, 0), Q)),
-        r"state.g must have shape \(3,\)",
-    ),
-    "lost state": (
-        lambda: run(state=GibbsOTState(wide(0, NAN, 0), Q)),
-        "state.g must be finite",
-    ),
+    "state": (lambda: run(state=GibbsOTState(wide(0, 0), Q)), r"state.g must have"),
+    "lost state": (lambda: run(state=GibbsOTState(wide(0, NAN, 0), Q)), "state.g must"),
     "warm chains": (lambda: WarmChains(Q, COST), r"q must have shape \(batch, m2\)"),
     "batch": (lambda: chains(P[None]), r"p must have shape \(2, 3\)"),
     "loss": (
         lambda: wasserstein_loss(BATCH[0], BATCH[1][:1], COST, oracle=exact_oracle()),
         r"q must have shape \(2, m2\)",
     ),
-    "oracle": (
-        lambda: gibbs_ot_oracle([], generator=GENERATOR),
-        "temperatures must be",
-    ),
+    "oracle": (lambda: gibbs_ot_oracle([], generator=GENERATOR), "temperatures must"),
     "exact": (lambda: exact_ot(*BATCH), ONE),
     "Sinkhorn": (lambda: sinkhorn(*BATCH, 0.1, 5), ONE),
     "ADMM": (lambda: bregman_admm(*BATCH, 5), ONE),
@@ -164,18 +131,12 @@ CASES = {
     "bound": (lambda: bound(BATCH[0]), ONE),
     "statistic": (lambda: bound(U=Q), r"U must have shape \(..., 3\)"),
     "precision": (lambda: bound(L=Q.float()), "L must have the dtype of the masses"),
-    "all masses": (
-        lambda: martingale(P, wide(0.5, 0.5, 0, 0)),
-        "q must be positive here",
-    ),
+    "all masses": (lambda: martingale(P, wide(0.5, 0.5, 0, 0)), "q must be positive"),
     "sides": (lambda: half_step_distribution(COST, 0.1, U=P), ".*U and p, or L and q"),
     "both": (lambda: duals(g=P, h=Q), ".*just one of g and h"),
     "neither": (lambda: c_transform(COST), ".*just one of g and h"),
     "potential": (lambda: duals(h=P), r"h must have shape \(4,\)"),
-    "lost potential": (
-        lambda: c_transform(COST, g=P * NAN),
-        "g must have no NaN, got 3",
-    ),
+    "lost potential": (lambda: c_transform(COST, g=P * NAN), "g must have no NaN, got"),
     "single potential": (lambda: duals(g=P.float()), "g must have the dtype"),
     "values": (lambda: has_mixed(COST, 1.0), "V must have shape"),
     "kind": (lambda: cost_matrix(P, P, "manhattan"), "kind must be one of"),
@@ -187,20 +148,11 @@ CASES = {
         lambda: learned(config=replace(SMALL, n_components=2)),
         r"state.dictionary must have shape \(2, 6, 6\)",
     ),
-    "memberships": (
-        lambda: learned(IMAGES[:7]),
-        r"state.memberships must have shape \(7, 3\)",
-    ),
-    "image": (
-        lambda: learned(cost=grid_cost(5, dtype=torch.float64)),
-        "images must have",
-    ),
+    "memberships": (lambda: learned(IMAGES[:7]), r"state.memberships must have shape"),
+    "image": (lambda: learned(cost=grid_cost(5, dtype=torch.float64)), "images must"),
     "epoch": (lambda: epoch(2 * DATA), "data must sum to 1, got 1 too much"),
     "smoothed": (lambda: smoothed_wnmf(2 * DATA, DATA), "data must sum to 1"),
-    "single atoms": (
-        lambda: smoothed_wnmf(DATA, DATA.float()),
-        "dictionary must have the cost's",
-    ),
+    "single atoms": (lambda: smoothed_wnmf(DATA, DATA.float()), "dictionary must have"),
 }
 
 

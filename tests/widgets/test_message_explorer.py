@@ -9,12 +9,7 @@ from traitlets import TraitError
 
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
-from ebmtut.widgets import (
-    FIRST_SAMPLE,
-    SMALL_GRAPHS,
-    SmallGraph,
-    message_explorer,
-)
+from ebmtut.widgets import FIRST_SAMPLE, SMALL_GRAPHS, SmallGraph, message_explorer
 
 
 @pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)

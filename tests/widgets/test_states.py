@@ -71,25 +71,22 @@ def two(edge: tuple[int, int], *fields: float) -> SmallGraph:
 CASES = {
     "sum": (lambda: discrepancy_explorer(2 * P), "p must be 8 positive numbers"),
     "negatives": (lambda: discrepancy_explorer(P, n_negatives=3), "n_negatives must"),
-    "cells": (
-        lambda: particles(np.zeros((1, 8, 8)), n_cells=3),
-        "n_cells must divide 8",
-    ),
+    "cells": (lambda: particles(np.zeros((1, 8, 8)), n_cells=3), "n_cells must divide"),
     "levels": (lambda: particles(np.zeros((1, 8, 8)), 0.5), "number of levels must"),
     "density": (
         lambda: particles(np.full((1, 8, 8), -math.inf), n_cells=4),
         "log_density must have a finite maximum on every level",
     ),
-    "outside": (
-        lambda: two_modes_explorer(np.full((3, 2), 4.1), 1.0),
-        "data must be points",
-    ),
+    "outside": (lambda: two_modes_explorer(np.full((3, 2), 4.1), 1.0), "data must be"),
     "coupling": (lambda: two_starts_explorer(1.1), r"theta must .* in \[0, 1\]"),
     "noise": (lambda: recovery_explorer(1.0), r"sigma must .* in \[0.15, 0.98\]"),
     "no graph": (lambda: drawn(message_explorer, graphs=[]), "number of graphs must"),
     "an edge": (lambda: two((0, 2), 0, 0), "edges of 'two' must join two of 2 nodes"),
     "fields": (lambda: two((0, 1), 0), "fields of 'two' must be 2 numbers, got 1"),
-    "no shapes": (lambda: drawn(transport_explorer, shapes=[]), "number of shapes must"),
+    "no shapes": (
+        lambda: drawn(transport_explorer, shapes=[]),
+        "number of shapes must",
+    ),
     "pictures": (
         lambda: feature_explorer([1], {"A": torch.zeros(2, 1, 3, 3)}, {"A": [0, 0]}),
         "sweeps must be as many",
