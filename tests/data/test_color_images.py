@@ -3,7 +3,6 @@
 import io
 import tarfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from PIL import Image
 
 from ebmtut.checks import InputError
-from ebmtut.data import DataUnavailable, load_celeba, load_cifar10
 from ebmtut.data.color_images import _read_celeba, _read_cifar10
 
 NAMES = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
@@ -99,23 +97,3 @@ def test_celeba_keeps_the_central_square(tmp_path) -> None:
     path.write_bytes(celeba_bytes([Image.new("RGB", (100, 218))]))
     with pytest.raises(InputError, match="140"):
         _read_celeba(path, range(1, 2), 20, "celeba/train")
-
-
-@pytest.mark.parametrize(
-    ("load", "split"), [(load_cifar10, "test"), (load_celeba, "train")]
-)
-def test_offline_the_message_says_where_to_put_them(
-    tmp_path, monkeypatch, load, split
-) -> None:
-    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path))
-    monkeypatch.delenv("EBMTUT_DATA", raising=False)
-    with pytest.raises(DataUnavailable, match="EBMTUT_DATA"):
-        load(split, offline=True)
-    with pytest.raises(InputError, match="split"):
-        load("all", offline=True)
-    (tmp_path / "cifar10").mkdir()
-    (tmp_path / "celeba").mkdir()
-    for name in ("cifar10/cifar-10-binary.tar.gz", "celeba/img_align_celeba.zip"):
-        (Path(tmp_path) / name).write_bytes(b"another content")
-    with pytest.raises(InputError, match="SHA-256"):
-        load(split, data_dir=tmp_path, offline=True)

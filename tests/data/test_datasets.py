@@ -17,8 +17,13 @@ from ebmtut.data import (
     DataUnavailable,
     RemoteFile,
     fetch,
+    load_celeba,
+    load_cifar10,
     load_digits,
+    load_lsun,
     load_mnist,
+    load_olivetti,
+    load_omniglot,
     read_idx,
     sha256_of,
 )
@@ -225,3 +230,24 @@ def test_digits_say_what_they_are() -> None:
     assert data.images.shape == (4, 28, 28)
     with pytest.raises(InputError, match="split must be one of train, test; got 'dev'"):
         load_digits("dev", generator=make_generator(0), offline=True)
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        (lambda **how: load_cifar10("test", **how), "cifar10/cifar-10-binary.tar.gz"),
+        (lambda **how: load_celeba("train", **how), "celeba/img_align_celeba.zip"),
+        (lambda **how: load_lsun("bedroom", **how), "lsun/bedroom_train_lmdb.zip"),
+        (load_olivetti, "olivetti/olivetti-png.tar"),
+        (load_omniglot, "omniglot/images_background_small1.zip"),
+    ],
+)
+def test_sets_are_asked_for_by_name_and_held_to_their_hash(load, name, tmp_path):
+    with pytest.raises(DataUnavailable, match=name.split("/")[0]) as caught:
+        load(offline=True)
+    assert_one_line(caught.value, "EBMTUT_DATA")
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.write_bytes(b"another content")
+    with pytest.raises(InputError, match="SHA-256"):
+        load(data_dir=tmp_path, offline=True)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from ebmtut.checks import InputError
-from ebmtut.data import DATASETS, OMNIGLOT_FILES, DataUnavailable, load_omniglot
+from ebmtut.data import DATASETS, OMNIGLOT_FILES, load_omniglot
 from ebmtut.data.omniglot import _read_zip
 
 
@@ -69,11 +69,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             _read_zip(path, 28)
     with pytest.raises(InputError, match="side must be"):
         load_omniglot(side=106)
-
-
-def test_without_files_a_line_says_where_they_belong(tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailable, match="omniglot"):
-        load_omniglot(data_dir=tmp_path, offline=True)
 
 
 @pytest.mark.skipif("EBMTUT_DATA" not in os.environ, reason="no files at hand")

@@ -228,20 +228,6 @@ def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     assert float(found["left"][0]) - want == pytest.approx(bias, rel=0.05)
 
 
-def test_a_perfect_flow_simulated_exactly_has_equal_weights_too():
-    path = AnnealingPath(random_energy(3, scale=0.7))
-    flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
-    _, log_z = distributions(path, [0.0, 1.0])
-    options = {"bound": 80.0, "generator": make_generator(0), "path_weights": True}
-    found = simulate_exact(flow, 20, **options)
-    # xi is the slope of log Z_t, whose trapezoid over a wait h is off by
-    # h^3 / 12 of its curvature: of third order in the mean wait.
-    want = torch.full((20,), float(log_z[1] - log_z[0]))
-    error = (found.path_log_weights.double() - want.double()).abs().max()
-    assert float(error) < 1e-3
-    assert float(found.log_weights.std()) > 0.01
-
-
 def test_reverse_bound_is_below_the_distribution_of_the_flow():
     """Its mean is below log q; the mean of its exponential is q itself."""
     flow = random_flow("reversible", seed=4)

@@ -10,7 +10,7 @@ from ebmtut.kernels.philox import philox
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
 from ebmtut.states import enumerate_states
-from tests.samplers.conftest import distribution_p, swept_distribution
+from tests.samplers.systems import distribution_p, swept_distribution
 
 CPU = torch.device("cpu")
 

@@ -13,6 +13,7 @@ from ebmtut.kernels.xoshiro import xoshiro_next
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.states import states_to_index
+from tests.samplers.systems import distribution_p, swept_distribution
 
 SAMPLERS = (boltzmann_gibbs, boltzmann_gwg)
 
@@ -100,7 +101,7 @@ GRAPH_SWEEPS = {"sites": graph_gibbs._by_sites, "chains": graph_gibbs._by_chains
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
 @pytest.mark.parametrize("run", GRAPH_SWEEPS.values(), ids=GRAPH_SWEEPS)
-def test_graphs_are_swept_by_color(run, n_sweeps, distribution_p, swept_distribution):
+def test_graphs_are_swept_by_color(run, n_sweeps):
     """Both kernels, whichever the number of chains would choose."""
     model, n_chains = uneven_graph(), 20_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0], dtype=torch.float64)

@@ -16,6 +16,7 @@ from ebmtut.kernels.lattice_gibbs import FIRST, GROUP, lane_streams, lattice_swe
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
+from tests.samplers.systems import distribution_p, swept_distribution
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -30,7 +31,7 @@ def dense_model():
 
 @every_run
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_odd_lattice_sweeps_by_color(run, n_sweeps, distribution_p, swept_distribution):
+def test_odd_lattice_sweeps_by_color(run, n_sweeps):
     """The order of the three colours shows after one sweep."""
     energy = LatticeIsing(3, 0.15, 0.2)
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
@@ -42,7 +43,7 @@ def test_odd_lattice_sweeps_by_color(run, n_sweeps, distribution_p, swept_distri
 
 
 @every_run
-def test_even_lattice_sweeps_by_color(run, distribution_p, swept_distribution):
+def test_even_lattice_sweeps_by_color(run):
     """The law of the first 8 of 16 sites after one sweep."""
     energy = LatticeIsing(4, -0.12, 0.1)
     start = (torch.arange(16) % 3 == 0).double()
@@ -55,7 +56,7 @@ def test_even_lattice_sweeps_by_color(run, distribution_p, swept_distribution):
 @every_run
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_dense_sweeps_by_site(run, n_sweeps, dtype, distribution_p, swept_distribution):
+def test_dense_sweeps_by_site(run, n_sweeps, dtype):
     energy = dense_model()
     start = torch.tensor([1, 0, 0, 1, 1], dtype=dtype)
     distribution = swept_distribution(energy, start, list(range(5)) * n_sweeps)
@@ -284,9 +285,7 @@ def test_spins_that_wait_for_the_same_place_are_independent():
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
-def test_chains_packed_by_rows_have_the_exact_distribution(
-    n_sweeps, distribution_p, swept_distribution
-):
+def test_chains_packed_by_rows_have_the_exact_distribution(n_sweeps):
     """As few chains are packed; here many, to see the law of all 512 states."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)

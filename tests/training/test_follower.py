@@ -76,19 +76,6 @@ def test_portions_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(p, q)
 
 
-def test_the_largest_ratio_that_it_met_is_kept() -> None:
-    energy = Ising(0.2 * lattice_adjacency(3))
-    followed = new_follower(energy, inner_steps=2)
-    assert followed.max_log_ratio == -float("inf")
-    followed.fit(4, generator=make_generator(5))
-    met = followed.max_log_ratio
-    # No flip changes the energy of four neighbours by more.
-    assert 0 < met <= 4 * 4 * 0.2 + 1e-5
-    again = new_follower(energy, inner_steps=2)
-    again.load_state_dict(followed.state_dict())
-    assert again.max_log_ratio == met
-
-
 def test_cut_ratios_are_counted_and_kept() -> None:
     """Each batch meets 8 times, 16 rows and 9 sites."""
     energy = Ising(0.2 * lattice_adjacency(3))

@@ -1,6 +1,5 @@
 """Training a flow over graphs: it learns, resumes, and refuses what cannot work."""
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -89,17 +88,6 @@ def test_a_run_that_was_cut_goes_on_bit_for_bit(tmp_path, monkeypatch):
     again = learn(40, **kept).weights
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
-
-
-def test_the_temperature_falls_evenly_and_then_stays():
-    config = GraphFlowConfig(anneal=0.5)
-    betas = [config.inverse_temperature_at(k, 20, 5.0) for k in range(20)]
-    assert betas[0] == 0.1 and betas[10:] == [5.0] * 10
-    steps = [b - a for a, b in itertools.pairwise(betas[:11])]
-    assert max(steps) - min(steps) < 1e-12
-    assert {GraphFlowConfig().inverse_temperature_at(k, 20, 5.0) for k in (0, 9)} == {5}
-    # A problem that is hotter than the first temperature is learned as it is.
-    assert config.inverse_temperature_at(0, 20, 0.05) == 0.05
 
 
 def test_training_sees_the_temperature_of_its_step(monkeypatch):

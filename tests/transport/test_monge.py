@@ -53,17 +53,6 @@ def test_minima_are_those_of_a_look_at_all(m1, m2, seed, scale, dtype):
         assert np.array_equal(minima(monge(cost), x.numpy()), expected.numpy())
 
 
-def test_a_wrong_order_would_be_seen():
-    """The minima above are the places' doing: a cost that has no order has others."""
-    order = torch.randperm(128, generator=make_generator(0))
-    line = points(128, 0)
-    cost, kept = power_cost(line, line)[order], monge(power_cost(line, line))
-    both = cost.numpy(), cost.T.contiguous().numpy()
-    x = 0.01 * torch.randn(128, dtype=torch.float64, generator=make_generator(1))
-    found = minima(kept._replace(cost=both[0], cost_t=both[1]), x.numpy())
-    assert not np.array_equal(found, (cost + x[:, None]).amin(0).numpy())
-
-
 def test_what_is_no_cost_of_monge_is_told_apart():
     x, y = points(100, 2), points(90, 3)
     assert monge(power_cost(x, y)) is not None
