@@ -146,36 +146,6 @@ def test_a_constant_changes_nothing(log_q, seed, constant):
 # Theorem 1: convexity and the minimiser
 
 
-def minimise(log_p, log_q):
-    u = torch.zeros_like(log_p).requires_grad_()
-    optimiser = torch.optim.LBFGS(
-        [u],
-        max_iter=3000,
-        max_eval=10_000,
-        history_size=30,
-        tolerance_grad=1e-13,
-        tolerance_change=0,
-        line_search_fn="strong_wolfe",
-    )
-
-    def closure():
-        optimiser.zero_grad()
-        loss = exact_energy_discrepancy(u, log_p, log_q)
-        loss.backward()
-        return loss
-
-    optimiser.step(closure)
-    return u.detach()
-
-
-def test_minimiser_is_the_data_energy():
-    log_p = random_distribution()
-    gap = minimise(log_p, CHANNELS["bernoulli"]) + log_p
-    # ED is quadratic at its minimum: a value resolved to 1e-16 leaves errors
-    # of 1e-8 over the root of the smallest curvature, here about 0.01.
-    assert torch.allclose(gap, gap.mean().expand(16), rtol=0, atol=1e-6)
-
-
 @every_channel
 def test_gradient_vanishes_at_the_data_energy(log_q):
     log_p = random_distribution(seed=3)
@@ -240,21 +210,8 @@ def test_classes_of_the_three_perturbations():
     assert int(channel_classes(CHANNELS["popcount"]).max()) + 1 == 5
 
 
-def test_grid_leaves_the_parities_unweighed():
-    log_p = random_distribution()
-    gap = minimise(log_p, CHANNELS["grid"]) + log_p
-    odd = enumerate_states(4).sum(1) % 2 == 1
-    for parity in (odd, ~odd):
-        assert torch.allclose(gap[parity], gap[parity].mean(), rtol=0, atol=1e-6)
-
-
-def test_pooling_learns_within_blocks_and_not_between():
+def test_pooling_learns_nothing_of_saturated_blocks():
     log_p, log_q = random_distribution(), CHANNELS["pooling"]
-    u = minimise(log_p, log_q)
-    y = log_q.argmax(1)
-    for value in y.unique():
-        gap = (u + log_p)[y == value]
-        assert torch.allclose(gap, gap.mean().expand(len(gap)), atol=1e-6)
     # A state of saturated blocks is alone with its y: no gradient ever.
     start = random_tensor(16, seed=4).requires_grad_()
     loss = exact_energy_discrepancy(start, log_p, log_q)

@@ -59,28 +59,6 @@ def zeros(*shape):
     return torch.zeros(shape, device=META)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40)),
-        RBM(torch.zeros(5, 40), torch.zeros(5), torch.zeros(40)),
-    ],
-    ids=["dense", "rbm"],
-)
-def test_max_product(model, launches):
-    from ebmtut.kernels.pairwise_triton import triton_sweeps
-
-    model = model.to(META)
-    terms = model.pair_terms()
-    unaries = zeros(3, len(terms.bias))
-    _, messages = triton_sweeps(model, terms, unaries, None, 3, 0.5, False, True)
-    assert messages.shape == (3, 2, len(terms.weight))
-    found, _ = triton_sweeps(model, terms, unaries, messages, 2, 0.5, False, False)
-    assert found.shape == unaries.shape and found.device == META
-    # One launch more than sweeps: the sums of the start.
-    assert launches == ["tile_sweep"] * (4 + 3)
-
-
 class Launched(TorchDispatchMode):
     """Counts operations on the device that compute or copy, which are launches each."""
 
@@ -138,11 +116,13 @@ def pairs_call(model):
 
 
 MATRIX = BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40))
+HIDDEN = RBM(torch.zeros(5, 40), torch.zeros(5), torch.zeros(40))
 IMAGES = (zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
 # Of torch, and of kernels, in a second call, which finds what the first has made.
 CALLS = {
     "pairs of a matrix": (lambda: pairs_call(MATRIX), 7, 0),
     "max-product, 3 sweeps": (lambda: product_call(MATRIX), 43, 4),
+    "max-product of an RBM": (lambda: product_call(HIDDEN), 45, 4),
     "small lattice, 3 sweeps": (lambda: lattice_call(6, 3), 12, 1),
     "large lattice, 3 sweeps": (lambda: lattice_call(66, 3), 12, 6),
     "graph, 3 sweeps": (graph_call, 9, 1),

@@ -193,17 +193,6 @@ def test_directed_weights_make_the_estimate_unbiased(start):
     assert abs(float(plain - want)) > 10 * error
 
 
-def test_directed_weights_vanish_on_a_symmetric_regular_graph():
-    """The grid on three sites as lists of neighbours: every weight is 1."""
-    states = enumerate_states(3)
-    near = [[i ^ 1, i ^ 2, i ^ 4] for i in range(8)]
-    grid = DirectedNeighborhood(states, tuple(map(tuple, near)), states_to_index)
-    negatives = grid.negatives(states, 50, generator=make_generator(0))
-    assert negatives.log_weight.abs().max() == 0
-    distance = (negatives.x != states.unsqueeze(1)).sum(-1)
-    assert set(distance.flatten().tolist()) == {0, 2}
-
-
 every_perturbation = pytest.mark.parametrize(
     "perturbation",
     [Bernoulli(0.3), Grid(False), Grid(True), Pool(4), Pool((2, 2), (2, 4))],

@@ -17,18 +17,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
-
-
-def normal(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(shape, generator=make_generator(seed), dtype=dtype)
-
-
-def random_tree(n, seed):
-    """Each site is joined to a random earlier one."""
-    generator = make_generator(seed)
-    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
-    edges = torch.tensor([parents, list(range(1, n))])
-    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed + 1), torch.zeros(n))
+from tests.message_passing.models import normal, random_tree
 
 
 def random_graph(n, density, seed):
@@ -51,7 +40,7 @@ def max_marginals(model, unaries):
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.8])
 def test_trees_are_solved_exactly(init, damping):
     for seed in range(4):
-        tree, unaries = random_tree(7, seed), normal(3, 7, seed=seed + 50)
+        tree, unaries = random_tree(7, seed, biased=False), normal(3, 7, seed=seed + 50)
         # Undamped, a tree is done after as many sweeps as it is long. With
         # damping a, errors fall at least like n^6 a^n.
         n_sweeps = 7 if damping == 0 else 400
@@ -195,7 +184,7 @@ def test_threads_change_nothing():
 @pytest.mark.parametrize("init", STARTS)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_clamped_tree_has_the_best_state_that_obeys(seed, init):
-    tree, unaries = random_tree(7, seed), normal(1, 7, seed=seed + 20)
+    tree, unaries = random_tree(7, seed, biased=False), normal(1, 7, seed=seed + 20)
     clamp = torch.full((1, 7), math.nan)
     clamp[0, [1, 4]] = torch.tensor([1.0, 0.0])
     held = clamp_unaries(tree, unaries, clamp)

@@ -7,28 +7,17 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
+from ebmtut.energies import RBM, BoltzmannMachine, Ising
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import states_to_index
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from tests.message_passing.models import normal, random_tree
 
 
 def toy(theta=0.331):
     """Return Section 5.1's model: four spins, all coupled alike, no field."""
     coupling = theta / 2 * (1 - torch.eye(4).double())
     return BoltzmannMachine.from_ising(Ising(coupling))
-
-
-def random_tree(n, seed):
-    """Each site is joined to a random earlier one."""
-    generator = make_generator(seed)
-    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
-    edges = torch.tensor([parents, list(range(1, n))])
-    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed), normal(n, seed=seed + 1))
 
 
 def homogeneity_p(one, other, n_states):

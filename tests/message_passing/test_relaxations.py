@@ -11,6 +11,7 @@ from ebmtut.message_passing.linear_programs import relax
 from ebmtut.message_passing.log_partition import exact_perturb_and_map
 from ebmtut.message_passing.mplp import mplp, mplp_reference
 from ebmtut.random import make_generator
+from tests.message_passing.models import random_tree
 
 seeds = st.integers(0, 10**6)
 
@@ -20,17 +21,6 @@ def random_machine(n_sites, seed, *, attractive=False):
     weight = 2 * torch.randn(n_sites, n_sites, generator=generator, dtype=torch.float64)
     bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
     return BoltzmannMachine(weight.abs() if attractive else weight, bias)
-
-
-def random_tree(n_sites, seed):
-    generator = make_generator(seed)
-    parents = [
-        int(torch.randint(i, (), generator=generator)) for i in range(1, n_sites)
-    ]
-    edges = torch.tensor([parents, list(range(1, n_sites))], dtype=torch.int64)
-    weight = 2 * torch.randn(n_sites - 1, generator=generator, dtype=torch.float64)
-    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
-    return PairwiseGraph(edges, weight, bias)
 
 
 def draw(n_samples, n_sites, seed):

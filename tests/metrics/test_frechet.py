@@ -21,28 +21,6 @@ def normals(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
 
 
-def with_moments(n: int, mean: torch.Tensor, root: torch.Tensor) -> torch.Tensor:
-    """A sample whose mean and covariance are exactly the given ones."""
-    z = normals(n, len(mean))
-    z = z - z.mean(0)
-    z = (
-        z
-        @ torch.linalg.inv(
-            torch.linalg.cholesky(torch.cov(z.T).reshape(2 * (len(mean),)))
-        ).T
-    )
-    return mean + z @ root.T
-
-
-def test_one_dimension_in_closed_form() -> None:
-    # Between N(m, s^2) and N(n, t^2): (m - n)^2 + (s - t)^2.
-    found = frechet_distance(
-        with_moments(50, torch.tensor([1.0]).double(), torch.tensor([[3.0]]).double()),
-        with_moments(40, torch.tensor([-1.0]).double(), torch.tensor([[0.5]]).double()),
-    )
-    assert found == pytest.approx(2.0**2 + 2.5**2, rel=1e-10)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 6))
 def test_commuting_covariances_add_by_axis(seed: int, n: int) -> None:

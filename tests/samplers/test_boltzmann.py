@@ -9,7 +9,6 @@ from ebmtut.energies import BoltzmannMachine, PairwiseGraph
 from ebmtut.exact import exact_probabilities
 from ebmtut.kernels import graph_gibbs
 from ebmtut.kernels import gwg as gwg_kernels
-from ebmtut.kernels.xoshiro import xoshiro_next
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.states import states_to_index
@@ -110,26 +109,6 @@ def test_graphs_are_swept_by_color(run, n_sweeps):
     bits = start.float().repeat(n_chains, 1).numpy()
     x = run(uneven_graph(), bits, n_sweeps, 3)
     assert distribution_p(torch.from_numpy(x).double(), distribution.detach()) > 1e-4
-
-
-def plain_chain_sweeps(model, bits, n_sweeps, seed):
-    """The sweeps of one group of 64 chains, site by site, in double precision."""
-    states, stream = bits.T.astype(float), graph_gibbs._streams(seed, 1)[0].T
-    weight = model.dense().symmetric_weight.double().numpy()
-    for site in [*torch.argsort(model.coloring(), stable=True)] * n_sweeps:
-        draws, *stream = xoshiro_next.py_func(*stream)
-        uniform = ((draws.view(np.uint32) >> 8) + 0.5) / 2**24
-        field = float(model.bias[site]) + weight[site] @ states
-        states[site] = uniform < 1 / (1 + np.exp(-field))
-    return states.T
-
-
-def test_chains_side_by_side_draw_what_plain_numpy_draws():
-    """Bit for bit: a probability that rounding moves by 1e-7 turns none of 10 000."""
-    model = uneven_graph()
-    bits = np.random.default_rng(0).integers(0, 2, (64, 8)).astype(np.float32)
-    expected = plain_chain_sweeps(model, bits, 20, 5)
-    assert (graph_gibbs._by_chains(model, bits, 20, 5) == expected).all()
 
 
 @pytest.mark.parametrize("n_chains", [1, 100])

@@ -12,7 +12,7 @@ from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_colo
 from ebmtut.exact import lattice_log_partition
 from ebmtut.kernels import multispin as multispin
 from ebmtut.kernels.lanes import LANES
-from ebmtut.kernels.lattice_gibbs import FIRST, GROUP, lane_streams, lattice_sweeps
+from ebmtut.kernels.lattice_gibbs import GROUP, lane_streams, lattice_sweeps
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
@@ -174,90 +174,9 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
         assert (swept.reshape(side, side) == grid).all()
 
 
-def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
-    """The sweeps of one lattice, the spins of a block as an array of NumPy."""
-    lattice, stream = words.copy(), list(stream.copy())
-    copies = lattice[len(lattice) - len(plan.source) :]
-
-    def count(block):
-        around = plan.neighbor[block][:, None] + np.arange(LANES)
-        return spins_of(lattice[around]).reshape(4, -1).sum(0)
-
-    def compare(level, counts, below, unsettled):
-        draw, *stream[:] = xoshiro_next.py_func(*stream)
-        draw, digit = spins_of(draw), thresholds[level][counts] > 0
-        below |= unsettled & digit & ~draw
-        unsettled &= draw == digit
-
-    for color in [*range(len(plan.first) - 1)] * n_sweeps:
-        if row_side:
-            shift_rows(lattice, row_side)
-        read = slice(*plan.first_source[color : color + 2])
-        copies[read] = lattice[plan.source[read]]
-        blocks = list(range(*plan.first[color : color + 2]))
-        waiting = []
-        while blocks or waiting:
-            entries, pool = [], np.zeros(64 * LANES, dtype=bool)
-            pool_counts = np.zeros(64 * LANES, dtype=np.int64)
-            while len(entries) < GROUP and (blocks or waiting):
-                if waiting:
-                    block, unsettled = waiting.pop(0)
-                else:
-                    block, below = blocks.pop(0), np.zeros_like(pool)
-                    mask = plan.mask[block * LANES :][:LANES]
-                    unsettled = spins_of(mask)
-                    for level in range(FIRST):
-                        compare(level, count(block), below, unsettled)
-                    target = lattice[plan.target[block] :][:LANES]
-                    target[:] = target & ~mask | words_of(below)
-                share = unsettled & ~pool
-                pool |= share
-                pool_counts[share] = count(block)[share]
-                entries.append((block, share, unsettled & ~share))
-            below, level = np.zeros_like(pool), FIRST
-            while pool.any() and level < len(thresholds):
-                compare(level, pool_counts, below, pool)
-                level += 1
-            for block, share, _ in entries:
-                target = lattice[plan.target[block] :][:LANES]
-                target |= words_of(share & below)
-            waiting = [(block, rest) for block, _, rest in entries if rest.any()]
-    return lattice
-
-
 def spins_of(words):
     """Bits of words, from the least significant on."""
     return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
-
-
-def words_of(spins):
-    return np.packbits(spins, bitorder="little").view(np.uint64)
-
-
-def shift_rows(lattice, side):
-    """Each row's left, then its right neighbours behind the rows."""
-    n_words = side * (-(-side // 64))
-    size = -(-n_words // LANES) * LANES
-    bits = multispin.unpack_rows(lattice[None, :n_words], side).reshape(side, side)
-    for k, step in ((1, 1), (2, -1)):
-        turned = np.roll(bits, step, 1).reshape(1, -1)
-        lattice[k * size :][:n_words] = multispin.pack_rows(turned, side)[0]
-
-
-@pytest.mark.parametrize("side", [3, 10, 16, 34, 65])
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
-    bits = np.random.default_rng(0).integers(0, 2, (64, side * side), dtype=np.uint8)
-    row_side = side if by_rows else 0
-    plan = multispin.row_plan(side) if by_rows else multispin.chain_plan(side)
-    words = plan.lay_out(
-        multispin.pack_rows(bits[:1], side) if by_rows else multispin.pack_chains(bits)
-    )
-    thresholds = multispin.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
-    streams = lane_streams(5, 1)
-    expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
-    lattice_sweeps(words, *plan.arrays, thresholds, streams, 3, row_side)
-    assert (words[0, plan.place] == expected[plan.place]).all()
 
 
 def test_spins_that_wait_for_the_same_place_are_independent():
