@@ -1,5 +1,4 @@
 import io
-import os
 import tarfile
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from ebmtut.checks import InputError
-from ebmtut.data import drawn_faces, load_faces, load_olivetti
-from ebmtut.data.faces import OLIVETTI_FILES, _read_mat, _read_tar
+from ebmtut.data import drawn_faces, load_faces
+from ebmtut.data.faces import _read_mat, _read_tar
 from ebmtut.random import make_generator
 
 
@@ -73,21 +72,3 @@ def test_drawn_faces_are_people(tmp_path):
         distance[same & ~torch.eye(80, dtype=torch.bool)].mean()
         < distance[~same].mean()
     )
-
-
-@pytest.mark.skipif(
-    not (
-        Path(os.environ.get("EBMTUT_DATA", "/nowhere"))
-        / OLIVETTI_FILES["olivetti-png.tar"].name
-    ).is_file(),
-    reason="EBMTUT_DATA holds no faces",
-)
-def test_the_real_faces():
-    faces = load_olivetti(offline=True)
-    assert faces.images.shape == (400, 64, 64)
-    assert faces.images.min() == 0 and faces.images.max() == 1
-    flat = faces.images.flatten(1)
-    distance = torch.cdist(flat, flat)
-    distance.fill_diagonal_(torch.inf)
-    # The nearest picture is nearly always of the same person.
-    assert (faces.labels[distance.argmin(1)] == faces.labels).double().mean() > 0.9

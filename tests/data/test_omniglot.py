@@ -1,17 +1,15 @@
 """Omniglot on miniature archives of the same form."""
 
 import io
-import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from ebmtut.checks import InputError
-from ebmtut.data import DATASETS, OMNIGLOT_FILES, load_omniglot
+from ebmtut.data import OMNIGLOT_FILES, load_omniglot
 from ebmtut.data.omniglot import _read_zip
 
 
@@ -69,12 +67,3 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             _read_zip(path, 28)
     with pytest.raises(InputError, match="side must be"):
         load_omniglot(side=106)
-
-
-@pytest.mark.skipif("EBMTUT_DATA" not in os.environ, reason="no files at hand")
-def test_the_real_files() -> None:
-    data = load_omniglot(side=28)
-    assert data.images.shape == (4840, 28, 28)
-    assert len(data.labels.unique()) == 242
-    assert float(torch.bincount(data.labels).float().std()) == 0  # twenty each
-    assert len(DATASETS["omniglot"]) == 2

@@ -1,7 +1,6 @@
 import torch
 
 from ebmtut.energies import MLPEnergy
-from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 
 
@@ -38,19 +37,3 @@ def test_autocast_leaves_the_energy_unrounded():
     # is 0.06; only the hidden units, of size below one, may be rounded.
     with torch.no_grad():
         assert (rough - energy(x)).abs().max() < 0.01
-
-
-def test_seeded_start_leaves_the_global_stream():
-    before = torch.get_rng_state()
-    first, again = MLPEnergy(5, 8), MLPEnergy(5, 8)
-    other = MLPEnergy(5, 8, generator=make_generator(1))
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(first.net[0].weight, again.net[0].weight)
-    assert not torch.equal(first.net[0].weight, other.net[0].weight)
-    weights = MLPEnergy(5, 200).net[0].weight.detach()
-    bound = 5**-0.5
-    assert weights.abs().max() <= bound
-    # The standard deviation of n uniform draws has the relative error
-    # sqrt((kurtosis - 1) / 4n), with kurtosis 9/5.
-    std = bound / 3**0.5
-    assert abs(float(weights.std()) - std) < 5 * std * (0.8 / 4000) ** 0.5

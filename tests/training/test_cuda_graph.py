@@ -142,24 +142,6 @@ def test_the_learning_rate_follows_its_schedule():
     assert_close(replayed, plain, 1e-6)
 
 
-def test_bad_data_are_named_in_a_replay_too():
-    class Data:
-        """Bits until the fifth call, then 0.5."""
-
-        def __init__(self, device):
-            self.n_calls = torch.zeros((), device=device)
-
-        def __call__(self, n, *, generator):
-            self.n_calls += 1
-            x = torch.zeros(n, 32, device=generator.device)
-            return x + 0.5 * (self.n_calls >= 5)
-
-    with pretended_graphs() as (device, graphs):
-        with pytest.raises(InputError, match=r"x must hold only 0 and 1, got 0\.5"):
-            trained(device, losses=LOSSES[:1], samples=[Data(device)], cuda_graph=True)
-        assert graphs[0].n_replays == 5 - N_EAGER
-
-
 def reads(energy, x, *, generator):
     return energy(x).mean() * float(x.mean() >= 0)
 

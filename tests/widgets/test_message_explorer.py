@@ -51,14 +51,7 @@ def test_a_frustrated_ring_stands_first() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("damping", -0.1),
-        ("damping", 1.0),
-        ("graph", 99),
-        ("graph", -1),
-        ("n_sweeps", 41),
-        ("init", "ones"),
-    ],
+    [("damping", 1.0), ("graph", 99), ("n_sweeps", 41), ("init", "a")],
 )
 def test_what_the_page_cannot_show_is_refused(name: str, value: object) -> None:
     widget = message_explorer(n_samples=40, generator=make_generator(0))
