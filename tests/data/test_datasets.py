@@ -19,7 +19,6 @@ from ebmtut.data import (
     fetch,
     load_celeba,
     load_cifar10,
-    load_digits,
     load_lsun,
     load_mnist,
     load_olivetti,
@@ -28,7 +27,6 @@ from ebmtut.data import (
     sha256_of,
 )
 from ebmtut.data import mnist as mnist_module
-from ebmtut.random import make_generator
 
 CONTENT = b"seven bits make no byte" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -219,14 +217,6 @@ def test_loads_a_small_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert data.images.dtype == torch.float32
     torch.testing.assert_close(data.images, torch.from_numpy(images).float() / 255)
     assert data.labels.tolist() == labels.tolist()
-
-
-def test_digits_say_what_they_are() -> None:
-    data = load_digits("test", generator=make_generator(0), n_glyphs=4, offline=True)
-    assert data.source == "glyphs"
-    assert data.images.shape == (4, 28, 28)
-    with pytest.raises(InputError, match="split must be one of train, test; got 'dev'"):
-        load_digits("dev", generator=make_generator(0), offline=True)
 
 
 @pytest.mark.parametrize(

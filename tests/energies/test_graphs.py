@@ -83,14 +83,6 @@ def test_the_printed_ratios_are_not_the_ratios():
     torch.testing.assert_close(MaxCut(PATH).flip_log_ratios(x), s * (s @ a))
 
 
-def test_selected_graphs_are_trimmed():
-    graphs = random_graphs("erdos-renyi", 9, 3, 8, generator=make_generator(1))
-    index = graphs.n_vertices.argsort()[:2]
-    few = graphs.select(index)
-    assert few.n_sites == int(graphs.n_vertices[index].max()) < graphs.n_sites
-    assert torch.equal(few.n_edges, graphs.n_edges[index])
-
-
 def test_a_graph_of_networkx_keeps_the_order_of_its_vertices():
     """A path d-b-a and a lonely c: cuts and independent sets over all 16 choices."""
     graph = nx.Graph()

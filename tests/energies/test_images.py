@@ -187,13 +187,6 @@ def test_spectral_norms_are_one_or_at_most_one() -> None:
     assert float(small.detach()) < 1
 
 
-def test_scales_divide_the_energies() -> None:
-    x, level = states(4, 1, 8, 8)
-    plain = WideResNetEnergy(SMALL).eval()
-    scaled = WideResNetEnergy(SMALL, (0.5, 0.5, 0.5)).eval()
-    assert torch.allclose(scaled(x, level), 2 * plain(x, level))
-
-
 def test_the_embedding_has_geometric_frequencies() -> None:
     embedding = sinusoidal_embedding(torch.tensor([0, 1]), 8).double()
     assert torch.equal(embedding[0], torch.tensor([0.0] * 4 + [1.0] * 4).double())

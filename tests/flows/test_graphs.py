@@ -82,7 +82,6 @@ def test_hollow_by_jacobian(weights):
 
 
 def test_graphs_do_not_hear_of_each_other(weights):
-    """Each graph alone, unpadded, gives the same."""
     net = weights
     x, t = states()
     together = net.on(GRAPHS)(x, t).unflatten(0, (len(GRAPHS), -1))

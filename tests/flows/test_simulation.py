@@ -105,7 +105,6 @@ def mean_error(log_weights, want):
 @sizes
 @pytest.mark.parametrize("rates", ["one_way", "reversible"])
 def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
-    """Of twelve Euler steps, and of the exact simulation."""
     flow = random_flow(rates, n_states=n_states, seed=4, scale=0.5)
     _, log_z = distributions(flow.path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])

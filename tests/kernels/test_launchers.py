@@ -147,7 +147,6 @@ def test_a_call_launches_no_more_than_it_did(which, launches, monkeypatch):
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("no C compiler")])
 def test_without_a_compiler_plain_torch_runs(fault, monkeypatch, recwarn):
-    """It is asked once, and told once why."""
     from triton.runtime import driver
 
     class Active:

@@ -89,7 +89,6 @@ def test_in_spins_it_climbs_the_likelihood_of_spins():
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_samples_that_are_not_finite_stop_it(value):
-    """At the step where they come, with the weights of the step before."""
     models = []
 
     def sample(model):
@@ -110,7 +109,6 @@ def test_samples_that_are_not_finite_stop_it(value):
 
 
 def test_samples_go_on_from_where_they_were():
-    """The state is handed from step to step, and learning reads its bits alone."""
 
     class Walk(NamedTuple):
         x: torch.Tensor

@@ -69,10 +69,6 @@ LOSSES = {
 }
 REFUSALS = {
     "shape of energies": (lambda: discrepancy(column, BITS), ONE_EACH),
-    "shape of energies, CD": (
-        lambda: LOSSES["contrastive divergence"](column, BITS),
-        ONE_EACH,
-    ),
     "model": (
         lambda: contrastive_divergence_loss(column, BITS, BITS[:, 1:]),
         r"x_model must have shape \(any, 8\)",
@@ -80,12 +76,10 @@ REFUSALS = {
     "width of chains": (lambda: advance(BITS[:, :1]), r"data must have shape \(any,"),
     "restarts": (lambda: advance(BITS[:0]), r"len\(data\) must be an integer >= 1,"),
     "window": (lambda: pool(3), "window=3 does not divide the 8 sites"),
-    "image": (lambda: pool((2, 3), (2, 4)), r"window=\(2, 3\) does not divide"),
     "sites": (lambda: pool((1, 2), (3, 4)), r"image_shape=\(3, 4\) has 12 sites, but"),
     # One site is its own mean: nothing is lost, and nothing to be learned.
     "one site": (lambda: pool((1, 1), (4, 4)), "window must hold two sites or more"),
     "dimensions": (lambda: pool((2, 2)), r"window=\(2, 2\) with image_shape=None:"),
-    "lists": (lambda: directed((1,), (0,)), "neighbors has 2 lists for 4 states"),
     "neighbours": (lambda: directed((1,), (), (0,), (0,)), r"neighbors\[1\] is empty"),
     "state": (lambda: directed((1,), (4,), (0,), (0,)), r"neighbors\[1\] must be"),
     "couplings": (
@@ -113,7 +107,6 @@ REFUSALS = {
         "target_acceptance needs adjusted=True",
     ),
     "weights": (lambda: recovery(X, weighted=(1.0, 1.0)), r"len\(weighted\) must be 1"),
-    "nan": (lambda: recovery(X * torch.nan), "x must be finite, got 4"),
     "no noise": (lambda: DenoisingScoreMatching(NOISE), "noise must have a noisy"),
     "level": (
         lambda: denoising_score_matching_loss(

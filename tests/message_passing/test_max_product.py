@@ -197,7 +197,6 @@ def test_a_clamped_tree_has_the_best_state_that_obeys(seed, init):
 
 @pytest.mark.parametrize("run", [max_product, max_product_reference])
 def test_gradients_and_other_precisions_are_taken(run):
-    """Unaries of a model that is learned, and messages that double kept."""
     model = BoltzmannMachine(normal(4, 4), torch.zeros(4))
     unaries = normal(2, 4, seed=1).float()
     double = max_product(model, unaries.double(), 3, return_messages=True).messages
@@ -207,7 +206,6 @@ def test_gradients_and_other_precisions_are_taken(run):
 
 
 def test_one_row_of_values_holds_all_samples():
-    """As the same row for each sample, bit for bit."""
     model = BoltzmannMachine(
         torch.randn(3, 3, generator=make_generator(0)).double(), torch.zeros(3).double()
     )

@@ -99,12 +99,3 @@ def test_on_a_chain_its_samples_are_those_of_pmp():
         one, other = ((x[:, pair[0]] * x[:, pair[1]]).mean() for x in (got, want))
         # Two means of bits: variance at most 1 / (4 n) each.
         assert abs(float(one - other)) < 5 * math.sqrt(2 / (4 * n))
-
-
-def test_a_step_leaves_its_state_alone():
-    states = walk(MODELS["matrix"], 0.5, 0, 0)
-    before = [part.clone() for part in states[0]]
-    persistent_perturb_and_max_product(
-        MODELS["matrix"], states[0], 3, rho=0.5, generator=make_generator(1)
-    )
-    assert all(torch.equal(a, b) for a, b in zip(states[0], before, strict=True))

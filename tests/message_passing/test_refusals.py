@@ -75,11 +75,9 @@ sampled = partial(sample_deconvolution, n_sweeps=1, generator=G)
 CASES = {
     "unaries": (lambda: max_product(MODEL, ONE[:, :2], 1), "unaries"),
     "nan": (lambda: max_product(MODEL, ONE * math.nan, 1), "unaries must be finite"),
-    "integers": (lambda: mplp(MODEL, ONE.long()), "unaries must be a floating"),
     "messages": (lambda: max_product(MODEL, ONE, 1, messages=ONE), "messages"),
     "persistent": (lambda: persistent(5), "state.messages must have shape"),
     "clamp": (lambda: clamp_unaries(MODEL, ONE, ONE + 0.5), "clamp"),
-    "clamps": (lambda: clamp_unaries(MODEL, ONE, ONE[:, :2]), "clamp"),
     "start": (
         lambda: perturb_and_coordinate_descent(MODEL, 2, 1, start=ONE, generator=G),
         "start",
@@ -90,12 +88,10 @@ CASES = {
         "n_sites must be 3, .* got 4",
     ),
     "images": (lambda: sampled(IMAGES[0], 1, (2, 2)), "images"),
-    "half": (lambda: sampled(IMAGES.half(), 1, (2, 2)), "images must be float32"),
     "grey": (lambda: sampled(IMAGES + 0.5, 1, (2, 2)), ".*0 and 1"),
     "wide": (lambda: sampled(IMAGES, 1, (5, 2)), ".*side"),
     "side": (lambda: sampled(IMAGES, 1, 2), "feature_shape must be two sides, got 2"),
     "places": (lambda: deconvolve(IMAGES, S[..., :2], W, 1), "location_unaries"),
-    "features": (lambda: deconvolve(IMAGES, S, W[0], 1), "feature_unaries"),
     "convolution": (lambda: binary_convolution(S, W.repeat(2, 1, 1)), ".*must"),
 }
 

@@ -44,7 +44,6 @@ def test_log_z_within_five_standard_errors(make):
 
 
 def test_one_default_dtype_for_all():
-    """A network and a table of couplings are asked without a word of dtypes."""
     energies = (network(), network().double(), Ising(normal(6, 6).float()))
     wanted = (torch.float32, torch.float64, torch.float64)
     for energy, dtype in zip(energies, wanted, strict=True):

@@ -48,7 +48,6 @@ def test_uniform_and_fitted_proposals_find_log_z(energy: Ising) -> None:
 
 
 def test_standard_error_covers(energy: Ising) -> None:
-    """Errors over the stated standard error have mean 0 and variance 1."""
     exact = float(exact_log_partition(energy, 8))
     scores = []
     for seed in range(200):

@@ -95,21 +95,6 @@ def test_the_chain_of_ratios_is_right_within_its_error_bar():
         assert found.effective[t] == pytest.approx(ratio * (2 - ratio), rel=0.05)
 
 
-def test_few_samples_err_downwards():
-    """Half the squared standard error, to first order: a stochastic lower bound."""
-    n, n_runs = 4, 2000
-    samples = exact_samples(n * n_runs, 1).reshape(4, n_runs, n, 2)
-    exact = math.log(2 * math.pi * VARIANCES[0])
-    errors = torch.tensor(
-        [
-            log_partition_chain(levels, samples[:, k]).levels[0].value - exact
-            for k in range(n_runs)
-        ]
-    )
-    stderr = float(errors.std()) / math.sqrt(n_runs)
-    assert float(errors.mean()) < -5 * stderr
-
-
 def two_heaps(x, level):
     """Energies that no forward chain connects, each with a constant of its own."""
     table = x.new_tensor(VARIANCES)[level]

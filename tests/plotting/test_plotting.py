@@ -34,7 +34,6 @@ def style() -> Iterator[None]:
 
 
 def test_landscape_puts_the_mass_where_it_is() -> None:
-    """One cell of mass at the right and below the centre."""
     points = grid_points(4.0, 8)
     target = torch.tensor([2.5, -1.5], dtype=torch.float64)
     log_density = -(((points - target).norm(dim=1) * 10) ** 2)

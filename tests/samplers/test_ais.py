@@ -19,7 +19,6 @@ N = 4000
 
 @pytest.mark.parametrize("resample_below", [0.0, 0.5])
 def test_mean_weight_and_weighted_energy_are_exact(resample_below):
-    """Within five standard errors over 16 independent groups."""
     generator = make_generator(0)
     want = float(exact_log_partition(PATH.target, 9)) - PATH.log_partition_start
     energy = float(exact_mean(PATH.target, PATH.target))

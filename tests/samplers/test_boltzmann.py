@@ -101,7 +101,6 @@ GRAPH_SWEEPS = {"sites": graph_gibbs._by_sites, "chains": graph_gibbs._by_chains
 @pytest.mark.parametrize("n_sweeps", [1, 2])
 @pytest.mark.parametrize("run", GRAPH_SWEEPS.values(), ids=GRAPH_SWEEPS)
 def test_graphs_are_swept_by_color(run, n_sweeps):
-    """Both kernels, whichever the number of chains would choose."""
     model, n_chains = uneven_graph(), 20_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(model.coloring(), stable=True)
@@ -131,7 +130,6 @@ def test_a_graph_and_its_dense_twin_agree(n_chains):
 
 
 def test_strong_weights_settle_every_bit():
-    """Fields of a thousand: no overflow, the only likely state."""
     edges = torch.tensor([[0, 1], [1, 2]])
     model = PairwiseGraph(
         edges, torch.tensor([2e3, -2e3]), torch.tensor([1e3, 1e3, -1e3])

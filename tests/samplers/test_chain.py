@@ -57,7 +57,6 @@ def test_without_keeping_or_steps():
 
 
 def test_a_nan_energy_is_refused_and_shows():
-    """Chains never enter a state of NaN energy, and the acceptance says so."""
 
     def energy(x):
         return torch.where(x.sum(1) > 1, torch.nan, 0.0) + 0 * x.sum(1)

@@ -162,12 +162,6 @@ def test_starts_of_no_finite_energy(make, value):
 
 
 @every_sampler
-def test_energies_of_another_shape(make):
-    with pytest.raises(InputError, match=r"^energy\(x\) must have shape .*, 1\)"):
-        make(lambda x: x.sum(1, keepdim=True)).init(start())
-
-
-@every_sampler
 def test_a_start_of_another_size(make):
     twice = torch.cat([start(), start()], dim=1)
     with pytest.raises(InputError, match=r"^x must have shape \(any, 9\), got .* 18\)"):

@@ -48,7 +48,6 @@ def test_stationary_distribution():
 
 
 def test_two_images_share_their_feature():
-    """Counts stay current: bits of one image only change its own pixels."""
     x = torch.tensor([[[1.0, 1, 0, 0]], [[0, 0, 1, 1]]])
     s, w = torch.zeros(2, 1, 1, 3), torch.ones(1, 1, 2)
     s, w = deconvolution_gibbs(x, s, w, 5, evidence=50.0, generator=make_generator(0))

@@ -43,7 +43,6 @@ class DetachedButLearnable(torch.nn.Module):
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("energy", [parabola, MLPEnergy(3, 4, 2)])
 def test_gradients_are_taken_where_they_are_off(name, mode, energy):
-    """The chain is that of any other mode, to the last bit."""
 
     def run():
         chain = SAMPLERS[name](energy)

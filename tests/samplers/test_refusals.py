@@ -53,7 +53,6 @@ CASES = {
     "step": (lambda: dmala(LATTICE, -0.1), "step_size .*-0.1"),
     "steps": (lambda: langevin(energy, torch.tensor([0.1, 0.0])), "step_size must be"),
     "no step": (adapted, "n_rounds must be larger: after 3 .*1.00"),
-    "colour dtype": (lambda: colored(X[0]), "colors .*integers.*float32"),
     "colour count": (lambda: colored(torch.arange(8)), "colors .*shape.*9"),
     "two colours on an odd side": (
         lambda: colored(torch.arange(9) % 2),
@@ -85,11 +84,6 @@ CASES = {
         "n_steps must be >= 1",
     ),
     "mask": (lambda: inpainted(X), r"free must have shape \(3, 2\), got \(2, 9\)"),
-    "mask of halves": (lambda: inpainted(torch.full((3, 2), 0.5)), "free must hold"),
-    "places": (
-        lambda: deconvolved(torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 2)),
-        "locations",
-    ),
     "features": (
         lambda: deconvolved(torch.zeros(1, 1, 1, 3), torch.full((1, 1, 2), 0.5)),
         ".*W must hold",

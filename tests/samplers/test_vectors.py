@@ -55,7 +55,6 @@ def test_a_last_sigma_of_one_leaves_the_marginal():
     ids=["mala", "hmc"],
 )
 def test_adjusted_chains_reach_the_exact_conditional(make, n_steps):
-    """Means and variances of independent chains within five standard errors."""
     n = 40_000
     start = torch.zeros(n, 2, dtype=torch.float64)
     x = run_chain(
@@ -106,20 +105,6 @@ def test_adapted_steps_are_accepted_as_asked():
         hmc(conditional(n), found.step_size), found.x, 20, generator=make_generator(1)
     )
     assert 0.55 <= again.info["acceptance"] <= 0.95
-
-
-@every_sampler
-def test_images_are_states(make):
-    x = torch.randn(3, 1, 4, 4, generator=make_generator(0))
-    result = run_chain(
-        make(lambda z: z.flatten(1).pow(2).sum(1) / 2, 0.3),
-        x,
-        4,
-        generator=make_generator(1),
-        keep_every=2,
-    )
-    assert result.kept.shape == (2, 3, 1, 4, 4)
-    assert set(result.info) == {"acceptance", "distance"}
 
 
 @every_sampler

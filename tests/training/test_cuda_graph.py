@@ -20,14 +20,7 @@ from ebmtut.flows import (
 from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import (
-    FlowConfig,
-    TrainConfig,
-    _cuda_graph,
-    train,
-    train_ensemble,
-    train_flow,
-)
+from ebmtut.training import FlowConfig, TrainConfig, train, train_ensemble, train_flow
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
@@ -219,12 +212,6 @@ def test_batches_that_change_their_shape_are_refused():
     words = r"one shape, got \(6, 32\) and then \(4, 32\)"
     with pretended_graphs() as (device, _), pytest.raises(InputError, match=words):
         alone(device, LOSSES[0], shrinking, cuda_graph=True)
-
-
-def test_several_processes_are_refused(monkeypatch):
-    monkeypatch.setattr(_cuda_graph, "alone", lambda: False)
-    with pytest.raises(InputError, match="needs a single process, got several"):
-        _cuda_graph.check_capturable(torch.device("cuda"))
 
 
 def follow(device, network, objective, **how):

@@ -165,26 +165,6 @@ def test_a_run_that_was_cut_off_goes_on_bit_for_bit(tmp_path):
     assert np.array_equal(again[0].losses, whole[0].losses)
 
 
-def test_other_errors_come_through_and_threads_end():
-    def broken(energy, x, *, generator):
-        energy(x)
-        raise RuntimeError("a slip")
-
-    before = threading.active_count()
-    with pytest.raises(RuntimeError, match="a slip"):
-        train_ensemble(
-            networks(2),
-            [LOSSES[0], broken],
-            [sample] * 2,
-            CONFIG,
-            generators=generators(2),
-        )
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and "_serve" in thread.name:
-            thread.join(5)
-    assert threading.active_count() <= before
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

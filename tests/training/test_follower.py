@@ -117,7 +117,6 @@ def test_all_ratios_above_the_cut_are_counted() -> None:
 
 
 def test_a_rollout_that_diverges_names_the_step_of_the_training() -> None:
-    """The third one, before the seventh step."""
     followed = new_follower(Ising(0.2 * lattice_adjacency(3)), inner_steps=3)
     generator = make_generator(5)
     followed.fit(6, generator=generator)

@@ -133,20 +133,6 @@ _RBM = {
 #: A row, its scale, what is cut, a cell of it, and when it is stopped.
 JOBS = {
     "flow": ("dnfs/pretrained-ebm", "quick", {**_PLANE, "n_steps": 6}, "DNFS", 4),
-    "LEAPS": (
-        "dnfs/leaps-networks",
-        "quick",
-        {**_PLANE, "n_bits": 3, "n_steps": 6},
-        "LEAPS, leConv",
-        4,
-    ),
-    "GFlowNet": (
-        "dnfs/pretrained-ebm",
-        "quick",
-        {**_PLANE, "n_steps": 3},
-        "GFlowNet",
-        4,
-    ),
     "joint, at last": ("dnfs/ebm-table", "quick", _JOINT, "DNFS", 7),
     "joint, EB-GFN at last": ("dnfs/ebm-training", "quick", _JOINT, "EB-GFN", 7),
     "couplings": ("dnfs/ising-learning", "quick", _LEARNING, "DNFS", 4),
@@ -160,13 +146,6 @@ JOBS = {
     "zeros, PMP": ("pmp/zeros-mmd", "quick", _ZEROS, "PMP", 3),
     "glass, noise that is kept": ("pmp/persistent", "quick", _GLASS, "4", 3),
     "RBM, PCD": ("pmp/rbm", "quick", _RBM, "PCD-1", 3),
-    "digits, looked at on the way": (
-        "drl/langevin-steps",
-        "quick",
-        {"recipe": {"n_steps": 6, "batch_size": 8}, "n_samples": 10},
-        "K = 1",
-        3,
-    ),
 }
 
 

@@ -225,7 +225,6 @@ def test_cooling_reaches_the_exact_cost(problem, m1, m2, seed):
 
 @every_run
 def test_zero_masses_take_no_part(run, problem):
-    """The chain is that of the smaller problem; the rest is implied by it."""
     p, q, cost = problem(7, 6, zeros=0.4, forbidden=0.1)
     rows, columns = p > 0, q > 0
     assert not bool(rows.all()) and not bool(columns.all())
@@ -263,7 +262,6 @@ def test_incomplete_statistics_agree_where_there_is_mass(problem):
 
 
 def test_warm_chains_go_on_from_where_it_was(problem):
-    """Also where an entry loses its mass and gets it back."""
     p, q, cost = problem(7, 6, batch=(3,), zeros=0.4)
     dense = torch.softmax(torch.arange(21, dtype=torch.float64).view(3, 7).sin(), 1)
     generator, chains = make_generator(0), WarmChains(q, cost)

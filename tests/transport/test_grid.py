@@ -97,21 +97,6 @@ def test_noise_is_exponential_with_the_mean_of_the_conditional(dtype):
     assert not torch.equal(draws, other)
 
 
-def test_a_warm_start_continues_the_chain():
-    cost = grid_cost(5, dtype=torch.float64)
-    p, q = images((3, 5, 5), 1), images((3, 5, 5), 2)
-
-    def run(U, n, generator):
-        for _ in range(n):
-            U = grid_gibbs_pass(U, p, q, cost, 1e-3, generator=generator).U
-        return U
-
-    whole = run(torch.zeros_like(p), 6, make_generator(1))
-    generator = make_generator(1)
-    half = run(torch.zeros_like(p), 2, generator)
-    assert torch.equal(whole, run(half, 4, generator))
-
-
 def test_duals_are_feasible_and_bound_the_loss_from_below():
     ot = pytest.importorskip("ot")
     cost = grid_cost(4, 5, dtype=torch.float64)

@@ -46,7 +46,6 @@ def test_settling_compares_the_best_before_and_after():
 
 @pytest.mark.parametrize("temperature", [None, 1e-4])
 def test_relative_gap_is_a_certificate(problem, temperature):
-    """What is said to be the error is at least the error."""
     for seed in range(5):
         p, q, cost = problem(8, 7, zeros=0.2, seed=seed)
         exact = exact_ot(p, q, cost)

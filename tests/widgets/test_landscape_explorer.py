@@ -14,7 +14,6 @@ from ebmtut.checks import InputError
 from ebmtut.experiments.ed import w_and_m
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.w_and_m import HYPERPARAMETERS, learner
-from ebmtut.plotting import DENSITY_CMAP
 from ebmtut.results import Result
 from ebmtut.widgets import (
     LandscapeExplorer,
@@ -45,14 +44,6 @@ def test_sliders_start_at_the_papers_setting(result: Result) -> None:
     names = ("eps", "M", "w")
     chosen = [HYPERPARAMETERS[n][k] for n, k in zip(names, start, strict=True)]
     assert chosen == [0.1, 16, 1]
-
-
-def test_colours_are_those_of_the_figures(result: Result) -> None:
-    import matplotlib as mpl
-
-    colors = np.frombuffer(landscape_explorer(result, n_pixels=8).colors, np.uint8)
-    expected = mpl.colormaps[DENSITY_CMAP](np.arange(256), bytes=True)[:, :3]
-    assert np.array_equal(colors.reshape(256, 3), expected)
 
 
 def test_all_choices_of_the_chapter_fit_into_a_page(result: Result) -> None:
