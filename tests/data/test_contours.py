@@ -1,9 +1,6 @@
-import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.data import contours, digits_at_hand
-from ebmtut.random import make_generator
+from ebmtut.data import contours
 
 
 def test_the_contour_of_a_pixel_is_its_four_neighbours():
@@ -33,22 +30,3 @@ def test_half_a_pixel_is_no_ink_and_shrinking_takes_the_brightest():
     shrunk = torch.zeros(1, 2, 2)
     shrunk[0, 1, 0] = 1
     assert torch.equal(contours(image, shrink=2), contours(shrunk))
-
-
-def test_drawn_digits_are_the_same_everywhere():
-    one, same = (
-        digits_at_hand("drawn", generator=make_generator(0), n_glyphs=20)
-        for _ in range(2)
-    )
-    assert torch.equal(one.images, same.images) and one.source == "glyphs"
-
-
-def test_bad_input():
-    with pytest.raises(InputError, match="shrink"):
-        contours(torch.zeros(1, 4, 4), shrink=0)
-    with pytest.raises(InputError, match="shrink must be a number <= 3, got 4"):
-        contours(torch.zeros(1, 3, 9), shrink=4)
-    with pytest.raises(InputError, match="images"):
-        contours(torch.zeros(4, 4))
-    with pytest.raises(InputError, match="source"):
-        digits_at_hand("web", generator=make_generator(0))

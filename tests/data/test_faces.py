@@ -1,5 +1,4 @@
 import io
-import os
 import tarfile
 from pathlib import Path
 
@@ -10,14 +9,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from ebmtut.checks import InputError
-from ebmtut.data import (
-    DATASETS,
-    DataUnavailable,
-    drawn_faces,
-    load_faces,
-    load_olivetti,
-)
-from ebmtut.data.faces import OLIVETTI_FILES, _read_mat, _read_tar
+from ebmtut.data import drawn_faces, load_faces
+from ebmtut.data.faces import _read_mat, _read_tar
 from ebmtut.random import make_generator
 
 
@@ -57,25 +50,9 @@ def test_damaged_files_are_refused(tmp_path, pictures):
         _read_mat(tmp_path / "other.mat")
 
 
-def test_a_file_with_another_content_is_refused(tmp_path, monkeypatch, pictures):
-    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "olivetti").mkdir()
-    write_tar(tmp_path / "olivetti" / "olivetti-png.tar", pictures)
-    with pytest.raises(InputError, match="SHA-256"):
-        load_olivetti(data_dir=tmp_path, offline=True)
-
-
-def test_the_catalogue_lists_both_forms_and_where_to_get_one():
-    files = DATASETS["olivetti, either file"]
-    assert [file.name.rpartition("/")[2] for file in files] == list(OLIVETTI_FILES)
-    assert any(file.urls for file in files)
-
-
 def test_offline_the_drawn_faces_step_in(tmp_path, monkeypatch):
     monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("EBMTUT_DATA", raising=False)
-    with pytest.raises(DataUnavailable, match=r"olivettifaces\.mat"):
-        load_olivetti(offline=True)
     faces = load_faces(generator=make_generator(0), offline=True)
     assert faces.source == "drawn faces"
     assert faces.images.shape == (400, 64, 64)
@@ -95,21 +72,3 @@ def test_drawn_faces_are_people(tmp_path):
         distance[same & ~torch.eye(80, dtype=torch.bool)].mean()
         < distance[~same].mean()
     )
-
-
-@pytest.mark.skipif(
-    not (
-        Path(os.environ.get("EBMTUT_DATA", "/nowhere"))
-        / OLIVETTI_FILES["olivetti-png.tar"].name
-    ).is_file(),
-    reason="EBMTUT_DATA holds no faces",
-)
-def test_the_real_faces():
-    faces = load_olivetti(offline=True)
-    assert faces.images.shape == (400, 64, 64)
-    assert faces.images.min() == 0 and faces.images.max() == 1
-    flat = faces.images.flatten(1)
-    distance = torch.cdist(flat, flat)
-    distance.fill_diagonal_(torch.inf)
-    # The nearest picture is nearly always of the same person.
-    assert (faces.labels[distance.argmin(1)] == faces.labels).double().mean() > 0.9

@@ -3,15 +3,17 @@
 import gzip
 import io
 import tarfile
+import zipfile
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from ebmtut.checks import InputError
 from ebmtut.data import read_idx
-from ebmtut.data.color_images import _read_cifar10
+from ebmtut.data.color_images import _read_celeba, _read_cifar10
 from ebmtut.data.faces import _read_mat, _read_tar
 
 WHOLE = b"\0\0\x08\x02\0\0\0\x03\0\0\0\x05" + bytes(range(15))
@@ -62,6 +64,19 @@ CIFAR = archive(["cifar-10-batches-bin/test_batch.bin"])
 FACES = archive(["images/image-0.png"])
 
 
+def zipped(name):
+    """A picture of noise in an archive."""
+    pixels = np.random.default_rng(0).integers(0, 255, (218, 178, 3), dtype=np.uint8)
+    picture, content = io.BytesIO(), io.BytesIO()
+    Image.fromarray(pixels).save(picture, "JPEG")
+    with zipfile.ZipFile(content, "w") as whole:
+        whole.writestr(name, picture.getvalue())
+    return content.getvalue()
+
+
+CELEBA = zipped("img_align_celeba/000001.jpg")
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_any_archive_is_images_or_one_line(path, data):
@@ -70,6 +85,7 @@ def test_any_archive_is_images_or_one_line(path, data):
         st.sampled_from(
             [
                 (CIFAR, lambda file: _read_cifar10(file, "test")),
+                (CELEBA, lambda file: _read_celeba(file, range(1, 2), 8, "celeba")),
                 (FACES, _read_tar),
                 (b"MATLAB 5.0 MAT-file" + bytes(200), _read_mat),
             ]

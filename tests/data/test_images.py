@@ -2,10 +2,8 @@
 
 import math
 
-import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data import binarize, glyph_digits
 from ebmtut.data.images import _font
 from ebmtut.random import make_generator
@@ -35,11 +33,3 @@ def test_glyphs_can_be_told_apart() -> None:
     right = float((distance.argmin(dim=1) == test.labels).float().mean())
     assert right > 0.6
     assert _font().shape == (10, 7, 7)
-
-
-def test_glyphs_reproduce_by_seed() -> None:
-    a, b, c = (glyph_digits(3, generator=make_generator(s)) for s in (4, 4, 5))
-    assert torch.equal(a.images, b.images)
-    assert not torch.equal(a.images, c.images)
-    with pytest.raises(InputError, match="side must be an integer >= 8, got 4"):
-        glyph_digits(1, generator=make_generator(0), side=4)

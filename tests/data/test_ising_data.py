@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities
@@ -40,24 +39,3 @@ def test_both_magnetisations_have_half_the_mass_below_the_critical_point() -> No
     assert float((magnetisation.abs() > 0.8).float().mean()) > 0.9
     up = float((magnetisation > 0).float().mean())
     assert abs(up - 0.5) <= 5 * 0.5 / math.sqrt(1000)
-
-
-def test_samples_are_bits_by_seed() -> None:
-    a, b, c = (
-        ising_samples(4, 0.1, 5, generator=make_generator(s), n_sweeps=5)
-        for s in (0, 0, 1)
-    )
-    assert a.shape == (5, 16)
-    assert set(a.unique().tolist()) == {0.0, 1.0}
-    assert torch.equal(a, b)
-    assert not torch.equal(a, c)
-
-
-def test_bad_input_is_one_line() -> None:
-    generator = make_generator(0)
-    with pytest.raises(InputError, match="side must be an integer >= 3, got 2"):
-        ising_samples(2, 0.1, 5, generator=generator)
-    with pytest.raises(InputError, match="sigma must be a number, got nan"):
-        ising_samples(4, math.nan, 5, generator=generator)
-    with pytest.raises(InputError, match="n_sweeps must be an integer >= 1, got 0"):
-        ising_samples(4, 0.1, 5, generator=generator, n_sweeps=0)

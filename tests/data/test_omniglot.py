@@ -1,17 +1,14 @@
 """Omniglot on miniature archives of the same form."""
 
 import io
-import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from ebmtut.checks import InputError
-from ebmtut.data import DATASETS, OMNIGLOT_FILES, DataUnavailable, load_omniglot
+from ebmtut.data import OMNIGLOT_FILES, load_omniglot
 from ebmtut.data.omniglot import _read_zip
 
 
@@ -59,27 +56,3 @@ def test_a_drawing_in_both_files_counts_once(
     assert data.images.shape == (3, 21, 21)
     assert data.labels.tolist() == [0, 0, 1]
     assert data.images.flatten(1).sum(1).tolist() == [0, 1, 1]
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "no.zip").write_bytes(b"no archive")
-    empty = archive_of(tmp_path / "empty.zip", {})
-    for path in (tmp_path / "no.zip", empty):
-        with pytest.raises(InputError, match="must hold Omniglot's PNG files"):
-            _read_zip(path, 28)
-    with pytest.raises(InputError, match="side must be"):
-        load_omniglot(side=106)
-
-
-def test_without_files_a_line_says_where_they_belong(tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailable, match="omniglot"):
-        load_omniglot(data_dir=tmp_path, offline=True)
-
-
-@pytest.mark.skipif("EBMTUT_DATA" not in os.environ, reason="no files at hand")
-def test_the_real_files() -> None:
-    data = load_omniglot(side=28)
-    assert data.images.shape == (4840, 28, 28)
-    assert len(data.labels.unique()) == 242
-    assert float(torch.bincount(data.labels).float().std()) == 0  # twenty each
-    assert len(DATASETS["omniglot"]) == 2

@@ -156,19 +156,15 @@ def test_files_of_other_libraries_are_read_as_by_them(
         ("anna,ben\ncarl,dora\nemil,frida\n", "say what line 1 is, got 'anna, ben'"),
         ("v,w\na,b\nb,c\n", "say what line 1 is, got 'v, w'"),
         ("u,v\nx,y\nz,t\n", "say what line 1 is, got 'u, v'"),
-        ("a,b,NA\nc,d,1\n", "finite weights, got 'NA' in line 1"),
         ("a,b,NA\nb,c,1\n", "finite weights, got 'NA' in line 1"),
-        ("a,b,heavy\nb,c,1\n", "finite weights, got 'heavy' in line 1"),
         ("3 5\n1 2 1\n2 3 1\n", "got '3 5' in line 1, 2 edges and 3 vertices"),
         ("source,target,kg,cm\na,b,1,2\nb,c,2,3\n", "name its columns source"),
         ("anna;ben;1.234,5\nben;carl;0,5\n", "finite weights, got '1.234,5'"),
-        ("p edge 3 2\ne 1 2\n", "must hold 2 edges, as it says, got 1"),
         ("p edge 3 1\ne 1 4\n", "got 'e 1 4' in line 2"),
         (
             "%%MatrixMarket matrix coordinate real general\n3 3 1\n2 1 1\n",
             "must be a symmetric matrix",
         ),
-        ("%%MatrixMarket matrix\n", "must be a matrix of MatrixMarket"),
         ("<graphml>", "must be GraphML"),
         ("", "must hold an edge, got none"),
         ("source,target\n", "must hold an edge, got none"),
@@ -176,7 +172,6 @@ def test_files_of_other_libraries_are_read_as_by_them(
         ("a,b,1,2\n", "got 4 cells in line 1"),
         ("a,\n", "two names"),
         ("a,b,1\nb,c,heavy\n", "finite weights, got 'heavy' in line 2"),
-        ("a,b,1\nb,c,nan\n", "finite weights, got 'nan' in line 2"),
         ("a,b,1\nb,c,1_0\n", "finite weights, got '1_0' in line 2"),
         # No head: it is a number, of a kind.
         ("a,b,nan\nb,c,1\n", "finite weights, got 'nan' in line 1"),
@@ -237,36 +232,3 @@ def test_one_number_serves_all() -> None:
     assert model.weight.tolist() == [2, 2] and model.bias.tolist() == [-1, -1, -1]
     assert model.weight.dtype == torch.float32
     assert pairwise_graph(nx.empty_graph(2)).edges.shape == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("graph", "more", "match"),
-    [
-        ([(0, 1)], {}, "graph must be a networkx.Graph, undirected, got .*0, 1"),
-        (nx.DiGraph([(0, 1)]), {}, "got DiGraph"),
-        (nx.MultiGraph([(0, 1)]), {}, "got MultiGraph"),
-        (nx.Graph(), {}, "graph must have a vertex"),
-        (nx.Graph([(0, 0)]), {}, "no loop, got one at 0"),
-        (
-            nx.path_graph(2),
-            {"weight": "w"},
-            "weight must be an attribute, got none 'w'",
-        ),
-        (
-            nx.path_graph(2),
-            {"bias": "b"},
-            "bias must be an attribute, got none 'b' at 0",
-        ),
-        (nx.path_graph(2), {"weight": float("nan")}, "weight must be a number"),
-        (
-            nx.Graph([(0, 1, {"w": "2"})]),
-            {"weight": "w"},
-            "w at 0 and 1 must be a number",
-        ),
-        (nx.path_graph(2), {"variables": "spin"}, "did you mean 'spins'"),
-        (nx.path_graph(2), {"dtype": torch.int64}, "dtype must be floating"),
-    ],
-)
-def test_bad_graphs_are_refused(graph, more, match) -> None:
-    with pytest.raises(InputError, match=match):
-        pairwise_graph(graph, **more)

@@ -48,23 +48,6 @@ def test_numpy_files_are_read(tmp_path: Path, dtype: type) -> None:
     assert read_bits(path).dtype == torch.float32
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.lists(
-            st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3
-        ),
-        min_size=1,
-    )
-)
-def test_numbers_come_back_as_savetxt_wrote_them(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]]
-) -> None:
-    path = tmp_path_factory.mktemp("numbers") / "a.csv"
-    np.savetxt(path, rows, delimiter=",", fmt="%.17g")
-    assert read_numbers(path).tolist() == rows
-
-
 @pytest.mark.parametrize(
     ("text", "match"),
     [

@@ -1,5 +1,7 @@
 """What every energy refuses: states that it would read wrongly or not at all."""
 
+import copy
+
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ from ebmtut.energies import (
     PairwiseGraph,
 )
 from ebmtut.exact import exact_probabilities
-from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.states import enumerate_states
 
 N_SITES = 9
 SQUARE = torch.full((N_SITES, N_SITES), 0.3)
@@ -58,12 +60,6 @@ def test_states_of_another_shape_are_refused(method, shape):
         method(torch.ones(shape))
 
 
-@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
-def test_neighbors_of_integer_bits_are_refused(energy):
-    with pytest.raises(InputError, match=r"^[xv] must be a floating"):
-        neighbor_log_ratios(energy, torch.ones(2, N_SITES).long())
-
-
 def test_hidden_units_of_another_kind_are_refused():
     rbm = ENERGIES["RBM"]
     with pytest.raises(InputError, match=r"^h must have shape \(any, 4\), got \(2, 5"):
@@ -83,3 +79,16 @@ def test_a_network_names_the_dtype_that_it_wants():
     double = exact_probabilities(MLPEnergy(N_SITES, 8, 2).to(torch.float64), N_SITES)
     # Energies of order one carry 24 bits.
     assert torch.allclose(single, double, atol=1e-5)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", METHODS)
+def test_on_the_gpu(method):
+    name, method = method.split(".")
+    energy = copy.deepcopy(ENERGIES[name]).double()
+    x = enumerate_states(N_SITES)
+    want = getattr(energy, method)(x)
+    got = getattr(energy.cuda(), method)(x.cuda())
+    assert got.device.type == "cuda"
+    torch.testing.assert_close(got.cpu(), want)

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.exact import exact_probabilities
@@ -84,41 +83,6 @@ def test_the_printed_ratios_are_not_the_ratios():
     torch.testing.assert_close(MaxCut(PATH).flip_log_ratios(x), s * (s @ a))
 
 
-def test_selected_graphs_are_trimmed():
-    graphs = random_graphs("erdos-renyi", 9, 3, 8, generator=make_generator(1))
-    index = graphs.n_vertices.argsort()[:2]
-    few = graphs.select(index)
-    assert few.n_sites == int(graphs.n_vertices[index].max()) < graphs.n_sites
-    assert torch.equal(few.n_edges, graphs.n_edges[index])
-
-
-def test_graphs_by_seed():
-    def draw(seed):
-        return random_graphs(
-            "barabasi-albert", 4, 16, 20, generator=make_generator(seed)
-        )
-
-    graphs = draw(0)
-    assert torch.equal(graphs.adjacency, draw(0).adjacency)
-    assert graphs.n_vertices.tolist() != draw(1).n_vertices.tolist()
-    # Every vertex but the first four brings four edges.
-    assert torch.equal(graphs.n_edges, 4.0 * (graphs.n_vertices - 4))
-
-
-@pytest.mark.parametrize(
-    ("graphs", "words"),
-    [
-        ([], "at least 1 graph, got 0"),
-        ([(0, [])], "n_vertices must be an integer >= 1, got 0"),
-        ([(2, [(0, 2)])], r"vertices of 0 to 1, got \(0, 2\)"),
-        ([(2, [(1, 1)])], r"two different vertices .* got \(1, 1\)"),
-    ],
-)
-def test_lists_that_are_no_graphs(graphs, words):
-    with pytest.raises(InputError, match=words):
-        GraphBatch.from_edges(graphs)
-
-
 def test_a_graph_of_networkx_keeps_the_order_of_its_vertices():
     """A path d-b-a and a lonely c: cuts and independent sets over all 16 choices."""
     graph = nx.Graph()
@@ -145,57 +109,3 @@ def test_graphs_of_networkx_are_padded_as_lists_of_edges_are():
     assert torch.equal(both.adjacency, want.adjacency)
     assert torch.equal(both.n_vertices, want.n_vertices)
     assert both.adjacency.dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("graphs", "words"),
-    [
-        ([], "graphs must hold at least 1 graph, got 0"),
-        (nx.Graph(), "graphs must have a vertex, got none"),
-        ([nx.path_graph(2), nx.Graph()], r"graphs\[1\] must have a vertex, got none"),
-        (nx.Graph([("u", "u")]), "graphs must have no loop, got one at 'u'"),
-        (nx.DiGraph([(0, 1)]), "graphs must be a networkx.Graph, undirected, got DiG"),
-        (nx.MultiGraph([(0, 1)]), "graphs must be a networkx.Graph, undirected, got M"),
-        (PATH, "graphs must be a networkx.Graph, undirected, got GraphBatch"),
-    ],
-)
-def test_graphs_of_networkx_that_cannot_be_padded(graphs, words):
-    with pytest.raises(InputError, match=words) as error:
-        GraphBatch.from_networkx(graphs)
-    assert "\n" not in str(error.value)
-
-
-@every_problem
-def test_a_problem_tells_what_makes_a_batch_of_a_graph(problem):
-    with pytest.raises(InputError, match=r"got Graph: GraphBatch\.from_networkx makes"):
-        problem(nx.path_graph(3))
-
-
-def test_matrices_that_are_no_graphs():
-    one = torch.tensor([2])
-    for entries, sizes, words in [
-        (torch.zeros(0, 2, 2), torch.zeros(0).long(), "at least 1 graph"),
-        (torch.zeros(1, 2, 2), torch.tensor([0]), "a graph has at least one vertex"),
-        (torch.zeros(1, 2, 2), torch.tensor([3]), r"\[1, 2\], got \[3, 3\]"),
-        (torch.full((1, 2, 2), 0.5), one, "only 0 and 1"),
-        (torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]), one, "symmetric"),
-        (torch.eye(2)[None], one, "a loop"),
-        (1 - torch.eye(2)[None], torch.tensor([1]), "got a padded site"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            GraphBatch(entries, sizes)
-
-
-def test_numbers_out_of_range():
-    with pytest.raises(InputError, match="inverse_temperature must be a number >= 0"):
-        MaxCut(PATH, inverse_temperature=-1)
-    for graphs in (None, PATH.adjacency, [(2, [(0, 1)])]):
-        with pytest.raises(InputError, match="graphs must be GraphBatch, got"):
-            MaxCut(graphs)
-    two = GraphBatch.from_edges([(2, []), (2, [])])
-    with pytest.raises(InputError, match="each of the 2 graphs, got 3"):
-        MaxCut(two)(torch.zeros(3, 2))
-    with pytest.raises(InputError, match="family must be one of"):
-        random_graphs("lattice", 1, 5, 6, generator=make_generator(0))
-    with pytest.raises(InputError, match="n_low must be an integer >= 5, got 4"):
-        random_graphs("barabasi-albert", 1, 4, 6, generator=make_generator(0))

@@ -1,10 +1,8 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.states import enumerate_states
 
 
 def random_bits(n, n_sites, dtype=torch.float64):
@@ -63,45 +61,3 @@ def test_ground_state():
     up = torch.ones(1, 16, dtype=torch.float64)
     # 32 edges, each counted twice, and 16 fields.
     assert float(lattice(up)) == pytest.approx(-0.25 * 2 * 32 - 0.5 * 16)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_dtype_follows_the_states(dtype):
-    lattice = LatticeIsing(3, 0.2, 0.1)
-    x = enumerate_states(9, dtype=dtype)
-    assert lattice(x).dtype == dtype
-    assert lattice.flip_log_ratios(x).dtype == dtype
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_the_gpu():
-    lattice = LatticeIsing(3, 0.2, 0.1)
-    x = enumerate_states(9)
-    assert torch.allclose(lattice(x.cuda()).cpu(), lattice(x))
-
-
-def test_settings_are_shown():
-    assert "side=3, sigma=0.2, bias=0.0" in repr(LatticeIsing(3, 0.2))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: LatticeIsing(2, 0.1), "side of a periodic lattice must .* >= 3"),
-        (lambda: lattice_adjacency(2), "side of a periodic lattice must .* >= 3"),
-        (lambda: lattice_coloring(2), "side of a periodic lattice must .* >= 3"),
-        # Two states of nine sites in one row are not one of eighteen.
-        (
-            lambda: LatticeIsing(3, 0.1)(torch.zeros(4, 18)),
-            r"x must have shape \(any, 9\), got \(4, 18\)",
-        ),
-        (
-            lambda: LatticeIsing(3, 0.1).flip_log_ratios(torch.zeros(4, 18)),
-            r"x must have shape \(any, 9\), got \(4, 18\)",
-        ),
-    ],
-)
-def test_bad_input(make, message):
-    with pytest.raises(InputError, match=message):
-        make()

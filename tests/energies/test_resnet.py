@@ -1,7 +1,5 @@
-import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import ResNetEnergy
 from ebmtut.random import make_generator
 
@@ -46,13 +44,3 @@ def test_made_again_from_its_arguments() -> None:
     again.load_state_dict(energy.state_dict())
     x = torch.randint(2, (4, 36), generator=make_generator(0)).float()
     assert torch.equal(energy(x), again(x))
-
-
-def test_other_states_are_refused() -> None:
-    energy = ResNetEnergy(4, 2, 1)
-    with pytest.raises(InputError, match="x must have"):
-        energy(torch.zeros(2, 15))
-    with pytest.raises(InputError, match="dtype of the weights"):
-        energy(torch.zeros(2, 16).double())
-    with pytest.raises(InputError, match="side must be"):
-        ResNetEnergy(1)

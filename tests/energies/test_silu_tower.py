@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call
 
 from ebmtut.energies import MLPEnergy
 from ebmtut.energies import _silu_tower as tower
@@ -179,20 +179,6 @@ def test_gradients_are_right_up_to_their_roundings(
         assert bool((off <= bound + LEAST).all())
 
 
-def test_bounds_would_find_a_slope_without_its_second_term(monkeypatch):
-    energy, x, g = problem(30, 8, 40, 3, 0)
-    silu, _ = tower._tables()
-    every = torch.arange(2**16, dtype=torch.int32).to(torch.uint16)
-    gate = every.view(torch.bfloat16).float().sigmoid().numpy()
-    monkeypatch.setattr(tower, "_tables", lambda: (silu, gate))
-    with autocast():
-        energy(x).backward(g)
-    wanted = gradients_and_bounds(energy, x, g)
-    pairs = list(zip(energy.parameters(), wanted, strict=True))
-    for parameter, (want, bound) in pairs[:-2]:
-        assert bool(((parameter.grad - want).abs() > bound).any())
-
-
 def test_layout_of_states_and_slopes_does_not_matter():
     energy, x, g = problem(12, 6, 9, 3, 1)
     parameters = [*energy.parameters()]
@@ -203,26 +189,6 @@ def test_layout_of_states_and_slopes_does_not_matter():
         other = torch.autograd.grad(energy(turned), parameters, strided)
     for ours, theirs in zip(straight, other, strict=True):
         assert torch.equal(ours, theirs)
-
-
-def test_without_gradients_energies_are_the_same(found_by_tables):
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    with autocast():
-        with torch.no_grad():
-            free = energy(x)
-        assert torch.equal(energy(x), free)
-    assert len(found_by_tables) == 2
-    assert not free.requires_grad
-
-
-def test_a_base_is_added_in_single_precision():
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    probs = torch.linspace(0.1, 0.9, 6)
-    based = MLPEnergy(6, 9, 3, base_probs=probs)
-    based.load_state_dict({**energy.state_dict(), "base_logits": based.base_logits})
-    with torch.no_grad(), autocast():
-        found, network = based(x), energy(x)
-    assert torch.equal(found, network - x @ based.base_logits)
 
 
 def test_frozen_layers_get_no_gradient():
@@ -298,23 +264,6 @@ def test_what_the_tables_do_not_know_goes_through_torch(
     assert torch.equal(value, energy.net[-1](units).squeeze(-1))
 
 
-def test_only_one_output_is_read():
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    with autocast():
-        assert tower.runs_by_tables(energy.net, x)
-        energy.net[-1] = nn.Linear(9, 2)
-        assert not tower.runs_by_tables(energy.net, x)
-
-
-def test_single_precision_goes_through_torch(found_by_tables):
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    want = energy.net(x).squeeze(-1)
-    assert torch.equal(energy(x), want)
-    with autocast():
-        energy.double()(x.double())
-    assert not found_by_tables
-
-
 def test_states_that_ask_for_a_gradient_get_it(found_by_tables):
     energy, x, g = problem(12, 6, 9, 3, 1)
     x.requires_grad_()
@@ -325,19 +274,6 @@ def test_states_that_ask_for_a_gradient_get_it(found_by_tables):
         with torch.no_grad():
             energy(x)
     assert len(found_by_tables) == 1
-
-
-def test_transforms_of_functions_go_through_torch(found_by_tables):
-    energy, x, _ = problem(12, 6, 9, 3, 1)
-    weights = dict(energy.named_parameters())
-
-    def one(weights, x):
-        return functional_call(energy, weights, (x[None],))[0]
-
-    with autocast():
-        each = vmap(torch.func.grad(one), (None, 0))(weights, x)
-    assert not found_by_tables
-    assert all(bool(slope.any()) for slope in each.values())
 
 
 def test_weights_may_be_others_than_the_networks_own(found_by_tables):

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.energies import Ising
 from ebmtut.exact import (
     bernoulli_channel,
@@ -147,36 +146,6 @@ def test_a_constant_changes_nothing(log_q, seed, constant):
 # Theorem 1: convexity and the minimiser
 
 
-def minimise(log_p, log_q):
-    u = torch.zeros_like(log_p).requires_grad_()
-    optimiser = torch.optim.LBFGS(
-        [u],
-        max_iter=3000,
-        max_eval=10_000,
-        history_size=30,
-        tolerance_grad=1e-13,
-        tolerance_change=0,
-        line_search_fn="strong_wolfe",
-    )
-
-    def closure():
-        optimiser.zero_grad()
-        loss = exact_energy_discrepancy(u, log_p, log_q)
-        loss.backward()
-        return loss
-
-    optimiser.step(closure)
-    return u.detach()
-
-
-def test_minimiser_is_the_data_energy():
-    log_p = random_distribution()
-    gap = minimise(log_p, CHANNELS["bernoulli"]) + log_p
-    # ED is quadratic at its minimum: a value resolved to 1e-16 leaves errors
-    # of 1e-8 over the root of the smallest curvature, here about 0.01.
-    assert torch.allclose(gap, gap.mean().expand(16), rtol=0, atol=1e-6)
-
-
 @every_channel
 def test_gradient_vanishes_at_the_data_energy(log_q):
     log_p = random_distribution(seed=3)
@@ -241,21 +210,8 @@ def test_classes_of_the_three_perturbations():
     assert int(channel_classes(CHANNELS["popcount"]).max()) + 1 == 5
 
 
-def test_grid_leaves_the_parities_unweighed():
-    log_p = random_distribution()
-    gap = minimise(log_p, CHANNELS["grid"]) + log_p
-    odd = enumerate_states(4).sum(1) % 2 == 1
-    for parity in (odd, ~odd):
-        assert torch.allclose(gap[parity], gap[parity].mean(), rtol=0, atol=1e-6)
-
-
-def test_pooling_learns_within_blocks_and_not_between():
+def test_pooling_learns_nothing_of_saturated_blocks():
     log_p, log_q = random_distribution(), CHANNELS["pooling"]
-    u = minimise(log_p, log_q)
-    y = log_q.argmax(1)
-    for value in y.unique():
-        gap = (u + log_p)[y == value]
-        assert torch.allclose(gap, gap.mean().expand(len(gap)), atol=1e-6)
     # A state of saturated blocks is alone with its y: no gradient ever.
     start = random_tensor(16, seed=4).requires_grad_()
     loss = exact_energy_discrepancy(start, log_p, log_q)
@@ -328,15 +284,6 @@ def test_detailed_balance_gives_contrastive_divergence():
     assert (ed_gradient - cd1).abs().max() > 1e-2
 
 
-def test_gradcheck():
-    log_p = random_distribution(8)
-    u = random_tensor(8, seed=1).requires_grad_()
-    for log_q in (bernoulli_channel(3, 0.2), grid_channel(3)):
-        assert torch.autograd.gradcheck(
-            lambda v, q=log_q: exact_energy_discrepancy(v, log_p, q), (u,)
-        )
-
-
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
@@ -357,48 +304,3 @@ def test_single_precision_distributions_go_with_the_channels(channel):
     )
     assert single.dtype == torch.float32
     assert float(single) == pytest.approx(float(exact), abs=256 * 2**-23)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: bernoulli_channel(13, 0.1), r"n_sites must .* in \[1, 12\], got 13"),
-        (lambda: grid_channel(0), r"n_sites must .* in \[1, 12\], got 0"),
-        (lambda: pooling_channel(4, 3), "window must divide n_sites=4, got 3"),
-        (
-            lambda: exact_energy_discrepancy(
-                torch.zeros(8), random_distribution(8), CHANNELS["grid"]
-            ),
-            r"log_q must have shape \(8, any\), got \(16, 16\)",
-        ),
-        (
-            lambda: exact_energy_discrepancy(
-                torch.zeros(8).double(), random_distribution(), CHANNELS["grid"]
-            ),
-            r"energy must have shape \(16,\), got \(8,\)",
-        ),
-        (
-            lambda: exact_energy_discrepancy(
-                torch.zeros(16).double(), random_tensor(16), CHANNELS["grid"]
-            ),
-            "log_p_data must be log-probabilities that sum to 1",
-        ),
-        (
-            lambda: exact_energy_discrepancy(
-                torch.full((16,), torch.nan), random_distribution(), CHANNELS["grid"]
-            ),
-            "energy must be finite, got 16 NaN or infinite of 16",
-        ),
-        (
-            lambda: exact_energy_discrepancy(
-                lambda x: x.sum(1),
-                random_distribution(9),
-                random_distribution(9).expand(9, 9),
-            ),
-            r"log_p_data must list 2\*\*n_sites states, got 9",
-        ),
-    ],
-)
-def test_bad_input(make, message):
-    with pytest.raises(InputError, match=message):
-        make()

@@ -3,14 +3,8 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.energies import Ising, LatticeIsing, MLPEnergy
-from ebmtut.exact import (
-    exact_log_partition,
-    exact_mean,
-    exact_probabilities,
-)
-from ebmtut.metrics import BernoulliProposal
+from ebmtut.energies import Ising, MLPEnergy
+from ebmtut.exact import exact_log_partition, exact_mean, exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
@@ -91,30 +85,8 @@ def test_networks_in_their_own_dtype():
 
 
 def test_sites_of_a_plain_function():
-    with pytest.raises(InputError, match="n_sites must be given"):
-        exact_mean(lambda x: x.sum(1), lambda x: x)
     mean = exact_mean(lambda x: 0 * x.sum(1), lambda x: x.sum(1), n_sites=3)
     assert float(mean) == pytest.approx(1.5)
-
-
-def test_too_many_sites_and_wrong_energies():
-    with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 24\]"):
-        exact_probabilities(LatticeIsing(5, 0.1), 25)
-    with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 30\]"):
-        exact_log_partition(LatticeIsing(6, 0.1), 36)
-    with pytest.raises(InputError, match=r"energy\(x\) must have shape \(8,\)"):
-        exact_log_partition(lambda x: x, 3)
-    with pytest.raises(InputError, match=r"f\(x\) must have shape \(512,\), got \("):
-        exact_mean(LatticeIsing(3, 0.1), torch.sum)
-
-
-@pytest.mark.parametrize("judge", [exact_probabilities, exact_log_partition])
-def test_energies_that_are_not_finite_and_integer_states_are_refused(judge):
-    for bad in (math.nan, -math.inf):
-        with pytest.raises(InputError, match=r"energy\(x\) must be finite, got 8"):
-            judge(lambda x, bad=bad: torch.full((len(x),), bad), 3)
-    with pytest.raises(InputError, match=r"dtype must be floating, got torch.int64"):
-        judge(lambda x: 0.3 * x.sum(1), 3, dtype=torch.int64)
 
 
 @pytest.mark.cuda
@@ -124,16 +96,3 @@ def test_on_the_gpu():
     on_cpu = exact_probabilities(energy, 5)
     on_gpu = exact_probabilities(energy.cuda(), 5, device="cuda")
     assert torch.allclose(on_gpu.cpu(), on_cpu)
-
-
-@pytest.mark.parametrize("device", ["nope", "meta", "cuda:99"])
-def test_devices_that_are_not_there_are_refused(device):
-    calls = (
-        lambda: exact_log_partition(lambda x: x.sum(1), 2, device=device),
-        lambda: BernoulliProposal.uniform(2, device),
-        lambda: make_generator(0, device),
-    )
-    for call in calls:
-        with pytest.raises(InputError, match=f"device must .* got {device}") as caught:
-            call()
-        assert "\n" not in str(caught.value)

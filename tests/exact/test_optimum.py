@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.exact import OptimumUnproved, maximum_cuts, maximum_independent_sets
@@ -69,11 +68,3 @@ def test_time_runs_out():
     graphs = random_graphs("barabasi-albert", 1, 60, 60, generator=make_generator(0))
     with pytest.raises(OptimumUnproved, match="graph 0 was not proved within 1e-06 s"):
         maximum_cuts(graphs, time_limit=1e-6)
-
-
-def test_input_is_refused():
-    with pytest.raises(InputError, match="solver must be one of cp-sat, highs"):
-        maximum_independent_sets(SMALL, solver="gurobi")
-    for solve in (maximum_cuts, maximum_independent_sets):
-        with pytest.raises(InputError, match="time_limit must be a number > 0, got 0"):
-            solve(SMALL, time_limit=0)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import (
     torus_correlations,
@@ -58,10 +57,3 @@ def test_neighbours_have_the_mean_energy():
     assert -2 * 100 * CRITICAL * near == pytest.approx(
         float(distribution @ levels), rel=1e-9
     )
-
-
-def test_odd_sides_and_wide_lattices_are_refused():
-    with pytest.raises(InputError, match="rows and cols must be even, got 5 and 4"):
-        torus_energy_distribution(5, 4, 0.2)
-    with pytest.raises(InputError, match=r"cols must be an integer in \[3, 11\]"):
-        torus_correlations(4, 12, 0.2)

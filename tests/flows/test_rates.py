@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.energies import LatticeIsing
-from ebmtut.flows import Flow, HollowMLP
+from ebmtut.flows import Flow
 from ebmtut.losses import (
     kolmogorov_residual,
     kolmogorov_variance_loss,
@@ -122,39 +120,3 @@ def test_cut_ratios_are_counted_and_the_largest_is_told():
     cut = (-flow.network(x, x.new_ones(8))).relu() * ratios.clamp(max=0.5).exp()
     torch.testing.assert_close(terms.inward, cut)
     assert random_flow("one_way").evaluate(x, 1.0)[1].n_clipped == 0
-
-
-@both_rates
-def test_gradients_reach_the_network_alone(rates):
-    path = AnnealingPath(LatticeIsing(3, 0.2))
-    network = HollowMLP(9, width=4)
-    flow = Flow(path, network, rates=rates)
-    x = torch.randint(2, (4, 6, 9)).float()
-    kolmogorov_variance_loss(flow, x, torch.rand(4)).backward()
-    assert all(p.grad is not None for p in network.parameters())
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda p: Flow(p, HollowMLP(4)), "network must have n_sites=9, got 4"),
-        (lambda p: Flow(p, HollowMLP(9, n_states=3)), "network must have n_states=2"),
-        (lambda p: Flow(p, HollowMLP(9), rates="two_way"), "rates"),
-        (lambda p: Flow(p, HollowMLP(9), max_log_ratio=0), "max_log_ratio"),
-        (
-            lambda p: Flow(p, torch.nn.Flatten(), rates="one_way").terms(
-                torch.ones(2, 8), 0.1
-            ),
-            "x must have shape",
-        ),
-        (
-            lambda p: kolmogorov_variance_loss(
-                Flow(p, HollowMLP(9)), torch.ones(2, 1, 9), torch.rand(2)
-            ),
-            "states of one time must be a number >= 2, got 1",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused(make, message):
-    with pytest.raises(InputError, match=message):
-        make(AnnealingPath(LatticeIsing(3, 0.1)))

@@ -34,7 +34,7 @@ from tests.flows.systems import (
 )
 from tests.flows.test_rates import random_flow
 
-N = 20000
+N = 8000
 P_VALUE = 1e-4
 methods = pytest.mark.parametrize("method", ["euler", "tau_leaping"])
 sizes = pytest.mark.parametrize("n_states", [2, 3])
@@ -78,21 +78,6 @@ def test_steps_have_the_distribution_of_their_matrices(method, n_states):
     check_distribution(x, p, n_states)
 
 
-@methods
-def test_small_steps_tend_to_the_matrix_exponential(method):
-    """The distribution's error falls at least by 1.8 when steps are halved."""
-    flow = random_flow("one_way")
-    start = torch.full((8,), 1 / 8).double()
-    want = end_distribution(flow)
-    errors = []
-    for n_steps in (64, 128):
-        p = start
-        for k in range(n_steps):
-            p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
-        errors.append(float((p - want).abs().sum()))
-    assert errors[0] / errors[1] > 1.8
-
-
 def end_distribution(flow, fine=400):
     """Distribution of the continuous-time chain at t = 1, by matrix exponentials."""
     n = flow.path.n_states**flow.path.n_sites
@@ -120,7 +105,6 @@ def mean_error(log_weights, want):
 @sizes
 @pytest.mark.parametrize("rates", ["one_way", "reversible"])
 def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
-    """Of twelve Euler steps, and of the exact simulation."""
     flow = random_flow(rates, n_states=n_states, seed=4, scale=0.5)
     _, log_z = distributions(flow.path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])
@@ -188,27 +172,6 @@ def test_kernels_keep_the_mean_of_the_weights():
         assert abs(error) < 5
 
 
-@pytest.mark.parametrize("kind", ["gibbs", "dmala"])
-def test_kernels_leave_the_distribution_of_their_time(kind):
-    path = AnnealingPath(LatticeIsing(3, 0.25))
-    if kind == "gibbs":
-        kernel = gibbs_kernel(path, lattice_coloring(3))
-    else:
-        kernel = dmala_kernel(path, 0.3, n_steps=3)
-    p, _ = distributions(path, [0.6])
-    generator = make_generator(9)
-    start = torch.multinomial(p[0], N, replacement=True, generator=generator)
-    x = enumerate_states(9, dtype=torch.float32)[start]
-    y = kernel(x, 0.6, generator=generator)
-    assert float((x != y).float().mean()) > 0.1
-    energy = path.target
-    mean, after = (
-        (p[0] * energy(enumerate_states(9))).sum(),
-        energy(y).double(),
-    )
-    assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
-
-
 def test_a_sweep_of_three_states_leaves_the_distribution_as_a_matrix_identity(
     monkeypatch,
 ):
@@ -264,20 +227,6 @@ def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     assert float(found["left"][0]) - want == pytest.approx(bias, rel=0.05)
 
 
-def test_a_perfect_flow_simulated_exactly_has_equal_weights_too():
-    path = AnnealingPath(random_energy(3, scale=0.7))
-    flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
-    _, log_z = distributions(path, [0.0, 1.0])
-    options = {"bound": 80.0, "generator": make_generator(0), "path_weights": True}
-    found = simulate_exact(flow, 20, **options)
-    # xi is the slope of log Z_t, whose trapezoid over a wait h is off by
-    # h^3 / 12 of its curvature: of third order in the mean wait.
-    want = torch.full((20,), float(log_z[1] - log_z[0]))
-    error = (found.path_log_weights.double() - want.double()).abs().max()
-    assert float(error) < 1e-3
-    assert float(found.log_weights.std()) > 0.01
-
-
 def test_reverse_bound_is_below_the_distribution_of_the_flow():
     """Its mean is below log q; the mean of its exponential is q itself."""
     flow = random_flow("reversible", seed=4)
@@ -328,14 +277,8 @@ def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
 
 def test_metropolis_hastings_corrects_the_samples():
     flow = random_flow("reversible", n_sites=2, seed=7)
-    found = simulate(
-        flow,
-        40000,
-        8,
-        method="euler",
-        chain_weights=True,
-        generator=make_generator(0),
-    )
+    options = {"chain_weights": True, "generator": make_generator(0)}
+    found = simulate(flow, 40000, 8, method="euler", **options)
     assert found.n_overflows == 0
     index = independence_metropolis(
         found.chain_log_weights, generator=make_generator(1)
@@ -359,49 +302,6 @@ def test_weights_of_one_level():
     assert found.lower_bound < found.estimate
     values = torch.tensor([1.0, 2.0, 9.0, 3.0])
     assert float(weighted_mean(log_w, values)) == pytest.approx(2)
-
-
-@pytest.mark.parametrize(
-    "log_w",
-    [
-        torch.zeros(0),
-        torch.tensor([math.nan, 0.0]),
-        torch.tensor([math.inf, 0.0]),
-        torch.full((3,), -math.inf),
-        torch.zeros(2, 2),
-    ],
-)
-def test_weights_that_say_nothing_are_refused(log_w):
-    with pytest.raises(InputError, match="log_weights must have"):
-        effective_sample_size(log_w)
-
-
-def test_weights_that_are_all_zero_are_named():
-    with pytest.raises(InputError, match="got all weights are zero"):
-        effective_sample_size(torch.full((3,), -math.inf))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_steps": 0}, "n_steps must be"),
-        ({"n": 0}, "n must be"),
-        ({"method": "exact"}, "method"),
-        ({"quadrature": "right"}, "quadrature"),
-        ({"generator": None}, "generator"),
-    ],
-)
-def test_what_cannot_be_simulated_is_refused(options, message):
-    given = {"n": 2, "n_steps": 2, "generator": make_generator(0), **options}
-    flow = random_flow("reversible")
-    with pytest.raises(InputError, match=message):
-        simulate(flow, given.pop("n"), given.pop("n_steps"), **given)
-
-
-def test_exact_simulation_refuses_a_flow_that_cuts_ratios():
-    flow = random_flow("one_way", max_log_ratio=5.0)
-    with pytest.raises(InputError, match="max_log_ratio"):
-        simulate_exact(flow, 2, bound=10.0, generator=make_generator(0))
 
 
 def test_a_bound_that_is_too_low_is_told():
@@ -461,17 +361,6 @@ def test_a_network_that_gives_no_numbers_stops_the_exact_simulation(path_weights
     assert found.log_weights.isfinite().all()
     with pytest.raises(DivergenceError, match=words):
         reverse_elbo(flow, found.x, bound=20.0, generator=make_generator(0))
-
-
-def test_an_infinite_gap_stops_a_simulation():
-    table = torch.zeros(8).double()
-    table[7] = torch.inf
-    path = AnnealingPath(TableEnergy(table, 3))
-    flow = Flow(path, LostNetwork(2.0))
-    with pytest.raises(DivergenceError, match="flow diverged at step 0, t = 0: its"):
-        simulate(flow, 200, 4, generator=make_generator(0))
-    with pytest.raises(DivergenceError, match="flow diverged at t = "):
-        simulate_exact(flow, 200, bound=20.0, generator=make_generator(0))
 
 
 def test_a_step_that_cannot_be_reversed_is_no_divergence():

@@ -31,17 +31,15 @@ WORDS = {
 }
 GRAPH = ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE)
 EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, N, WIDE, N)
+TILE = min_plus.least_sums_tile
+SUMS, DOUBLE = (FLOATS,) * 3 + (N,) * 3, ("*fp64",) * 3 + (N,) * 3
 KERNELS = {
     "tile": (
         pairwise.tile_sweep,
         (*[FLOATS] * 6, *[INTS] * 4, N, N, N),
         {"RENEW": True, "BLOCK": 32},
     ),
-    "site": (
-        pairwise.site_sweep,
-        EDGES,
-        {"ALONE": False, "SITES": 8, "CHAINS": 64},
-    ),
+    "site": (pairwise.site_sweep, EDGES, {"ALONE": False, "SITES": 8, "CHAINS": 64}),
     "site alone": (
         pairwise.site_sweep,
         EDGES,
@@ -64,33 +62,15 @@ KERNELS = {
         GRAPH,
         {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
     ),
-    "min plus": (
-        min_plus.least_sums_tile,
-        (FLOATS, FLOATS, FLOATS, N, N, N),
-        {"N_M": 32, "N_I": 64, "num_warps": 1},
-    ),
-    "min plus small": (
-        min_plus.least_sums_tile,
-        (FLOATS, FLOATS, FLOATS, N, N, N),
-        {"N_M": 32, "N_I": 32, "num_warps": 1},
-    ),
-    "min plus double": (
-        min_plus.least_sums_tile,
-        ("*fp64", "*fp64", "*fp64", N, N, N),
-        {"N_M": 32, "N_I": 32, "num_warps": 1},
-    ),
+    "min plus": (TILE, SUMS, {"N_M": 32, "N_I": 64, "num_warps": 1}),
+    "min plus small": (TILE, SUMS, {"N_M": 32, "N_I": 32, "num_warps": 1}),
+    "min plus double": (TILE, DOUBLE, {"N_M": 32, "N_I": 32, "num_warps": 1}),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 def innermost(code):
-    """Return the operations of the longest loop without a loop in it, or else of all.
-
-    Parameters
-    ----------
-    code
-        Pairs of an address and an instruction.
-    """
+    """Return the operations of the longest loop without one in it, or else of all."""
     jumps = [
         (int(target[1], 16), at)
         for at, text in code

@@ -10,7 +10,7 @@ from ebmtut.kernels.philox import philox
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
 from ebmtut.states import enumerate_states
-from tests.samplers.conftest import distribution_p, swept_distribution
+from tests.samplers.systems import distribution_p, swept_distribution
 
 CPU = torch.device("cpu")
 
@@ -47,16 +47,6 @@ def test_philox_matches_published_values(counters, key, n_rounds, want):
     """The known answers that its authors ship (Random123)."""
     words = philox(key, tuple(torch.tensor([c]) for c in counters), n_rounds)
     assert " ".join(f"{int(word):08x}" for word in words) == want
-
-
-@pytest.mark.parametrize(("side", "n_chains"), [(3, 40), (64, 1), (64, 33), (64, 64)])
-def test_packing_round_trip(side, n_chains):
-    bits = random_bits(n_chains, side * side)
-    plan = lattice.plan_for(side, n_chains, CPU)
-    words = lattice.pack(bits, side, plan)
-    assert plan.by_chains == (side == 3 or n_chains == 64)
-    assert words.numel() * 32 >= bits.numel()
-    assert torch.equal(lattice.unpack(words, side, n_chains, plan).float(), bits)
 
 
 @pytest.mark.parametrize(("side", "n_chains"), [(3, 2), (6, 2), (64, 1), (128, 2)])

@@ -59,57 +59,6 @@ def zeros(*shape):
     return torch.zeros(shape, device=META)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40)),
-        RBM(torch.zeros(5, 40), torch.zeros(5), torch.zeros(40)),
-    ],
-    ids=["dense", "rbm"],
-)
-def test_max_product(model, launches):
-    from ebmtut.kernels.pairwise_triton import triton_sweeps
-
-    model = model.to(META)
-    terms = model.pair_terms()
-    unaries = zeros(3, len(terms.bias))
-    _, messages = triton_sweeps(model, terms, unaries, None, 3, 0.5, False, True)
-    assert messages.shape == (3, 2, len(terms.weight))
-    found, _ = triton_sweeps(model, terms, unaries, messages, 2, 0.5, False, False)
-    assert found.shape == unaries.shape and found.device == META
-    # One launch more than sweeps: the sums of the start.
-    assert launches == ["tile_sweep"] * (4 + 3)
-
-
-@pytest.mark.parametrize(("n_chains", "side"), [(3, 6), (1, 64), (3, 66)])
-def test_lattices(n_chains, side, launches):
-    """One launch in all, or one for each class."""
-    from ebmtut.kernels.gibbs_triton import lattice_gibbs
-
-    x = zeros(n_chains, side * side)
-    swept = lattice_gibbs(LatticeIsing(side, 0.1), x, 3, 5)
-    assert swept.shape == x.shape and swept.device == META
-    assert launches == ["word_sweep"] * (6 if side == 66 else 1)
-
-
-@pytest.mark.parametrize(("small", "n"), [(0, 6), (4, 1)])
-def test_graphs(small, n, launches, monkeypatch):
-    from ebmtut.kernels import gibbs_triton as kernels
-
-    monkeypatch.setattr(kernels, "_SMALL", small)
-    path = PairwiseGraph(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), torch.zeros(4))
-    swept = kernels.graph_gibbs(path, zeros(3, 4), 3, 5)
-    assert swept.shape == (3, 4) and swept.device == META
-    assert launches == ["class_sweep"] * n
-
-
-def test_min_plus(launches, monkeypatch):
-    monkeypatch.setattr(grid_min_plus, "runs_triton", lambda x: True)
-    found = min_plus(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
-    assert found.shape == (3, 4, 5) and found.device == META
-    assert launches == ["least_sums_tile"] * 2
-
-
 class Launched(TorchDispatchMode):
     """Counts operations on the device that compute or copy, which are launches each."""
 
@@ -167,11 +116,13 @@ def pairs_call(model):
 
 
 MATRIX = BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40))
+HIDDEN = RBM(torch.zeros(5, 40), torch.zeros(5), torch.zeros(40))
 IMAGES = (zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
 # Of torch, and of kernels, in a second call, which finds what the first has made.
 CALLS = {
     "pairs of a matrix": (lambda: pairs_call(MATRIX), 7, 0),
     "max-product, 3 sweeps": (lambda: product_call(MATRIX), 43, 4),
+    "max-product of an RBM": (lambda: product_call(HIDDEN), 45, 4),
     "small lattice, 3 sweeps": (lambda: lattice_call(6, 3), 12, 1),
     "large lattice, 3 sweeps": (lambda: lattice_call(66, 3), 12, 6),
     "graph, 3 sweeps": (graph_call, 9, 1),
@@ -196,7 +147,6 @@ def test_a_call_launches_no_more_than_it_did(which, launches, monkeypatch):
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("no C compiler")])
 def test_without_a_compiler_plain_torch_runs(fault, monkeypatch, recwarn):
-    """It is asked once, and told once why."""
     from triton.runtime import driver
 
     class Active:

@@ -1,132 +1,143 @@
-"""Gradients of a step in bfloat16 are those of float64, up to its roundings."""
+"""Slopes of losses in bfloat16 are those of float64, up to its roundings."""
 
 import math
 
+import pytest
 import torch
-from torch.func import functional_call, grad, vmap
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
-from ebmtut.energies import MLPEnergy
-from ebmtut.losses import Grid, energy_discrepancy_loss
-from ebmtut.losses.perturbations import Negatives
+from ebmtut.energies import LatticeIsing, MLPEnergy
+from ebmtut.flows import Flow, OddLatticeNetwork
+from ebmtut.losses import (
+    Grid,
+    energy_discrepancy_loss,
+    kolmogorov_residual,
+    kolmogorov_variance_loss,
+    log_partition_slope,
+)
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 
-UNIT = 2.0**-8  # largest relative error of a rounding to eight binary digits
-N_SITES, HIDDEN, N_LAYERS, N_NEGATIVES = 32, 256, 4, 4
+SIDE, N_TIMES, N_STATES = 5, 4, 16
+# A rounding to eight binary digits is off by at most u = 2^-8 of the value. If its
+# digits are anyhow (their logarithm uniform), its mean square is u^2 / 3 times the mean
+# of 1 / m^2 over a mantissa m from 1 to 2, which is 3 / (8 ln 2).
+ROUNDING = 2.0**-8 * math.sqrt(1 / (8 * math.log(2)))
+PRODUCTS = {functional.linear, torch.Tensor.matmul}
 
 
-class Fixed:
-    """The same negatives whatever is drawn."""
-
-    def __init__(self, x):
-        self.x = x
-
-    def negatives(self, x, n_negatives, *, generator):
-        return Negatives(self.x.to(x.dtype))
+def gradient(loss, module):
+    """All slopes of a loss, as one vector."""
+    found = torch.autograd.grad(loss, [*module.parameters()])
+    return torch.cat([slope.double().flatten() for slope in found])
 
 
-def states():
+def flow(dtype):
+    network = OddLatticeNetwork(
+        SIDE, width=32, n_hidden=256, generator=make_generator(0)
+    ).to(dtype)
     generator = make_generator(1)
-    x = torch.randint(2, (16, N_SITES), generator=generator).double()
-    drawn = Grid(exact=False).negatives(x, N_NEGATIVES, generator=generator)
-    return x, drawn.x
+    x = torch.randint(2, (N_TIMES, N_STATES, SIDE * SIDE), generator=generator)
+    t = torch.rand(N_TIMES, generator=generator)
+    path = AnnealingPath(LatticeIsing(SIDE, 0.2).to(dtype))
+    return Flow(path, network), x.to(dtype), t.to(dtype)
 
 
-def gradient(energy, x, negatives, *, bfloat16):
-    """All slopes of the loss, as one vector."""
-    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16, cache_enabled=False):
-        loss = energy_discrepancy_loss(
-            energy,
-            x,
-            Fixed(negatives),
-            n_negatives=N_NEGATIVES,
-            generator=make_generator(2),
-        )
-    slopes = torch.autograd.grad(loss, [*energy.parameters()])
-    return torch.cat([slope.double().flatten() for slope in slopes])
+def variance(dtype):
+    made, x, t = flow(dtype)
+    return gradient(kolmogorov_variance_loss(made, x, t), made.network)
 
 
-def cancellation(energy, x, negatives):
-    """Length of the parts of a gradient, added squared, beside that of their sum.
+def residual(dtype):
+    """Mean square with c_t held, estimated without the network."""
+    made, x, t = flow(dtype)
+    states, times = x.flatten(0, 1), t.repeat_interleave(x.shape[1])
+    derivative = made.path.time_derivative(states).unflatten(0, x.shape[:2])
+    slope = log_partition_slope(derivative).repeat_interleave(x.shape[1])
+    loss = kolmogorov_residual(made, states, times, slope).square().mean()
+    return gradient(loss, made.network)
 
-    Its parts are the slopes of the energies at all states, times what the loss gives
-    each: ``sum_j r_j`` to a data point, ``r_j`` to its negatives, over the batch.
+
+def discrepancy(dtype):
+    energy = MLPEnergy(32, 256, 4, generator=make_generator(0)).to(dtype)
+    x = torch.randint(2, (16, 32), generator=make_generator(1)).to(dtype)
+    negatives = {"n_negatives": 4, "generator": make_generator(2)}
+    loss = energy_discrepancy_loss(energy, x, Grid(exact=False), **negatives)
+    return gradient(loss, energy)
+
+
+class Noise(torch.autograd.Function):
+    """A relative error of a rounding's size there, and another on the way back."""
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        ctx.generator = generator
+        return noisy(x, generator)
+
+    @staticmethod
+    def backward(ctx, slope):
+        return noisy(slope, ctx.generator), None
+
+
+def noisy(x, generator):
+    size = ROUNDING * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+    return x * (1 + size)
+
+
+class Roundings(TorchFunctionMode):
+    """Independent errors wherever autocast rounds: products, and what works on them.
+
+    A product rounds both its factors and itself; on the way back what comes to it was
+    rounded, and the slopes of both factors are. A SiLU rounds itself and its slope, and
+    so does the sum of two products that it is given. What is rounded twice over, such
+    as a SiLU on its way into a product, counts twice: hence a bound.
     """
-    weights = dict(energy.named_parameters())
 
-    def one(weights, x):
-        return functional_call(energy, weights, (x[None],))[0]
+    def __init__(self, seed):
+        super().__init__()
+        self.generator = make_generator(seed)
+        self.seen = set()
 
-    def slopes(points):
-        found = vmap(grad(one), (None, 0))(weights, points)
-        return torch.cat([f.flatten(1) for f in found.values()], 1)
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        def rounded(x):
+            return Noise.apply(x, self.generator)
 
-    with torch.no_grad():
-        u, u_back = energy(x), energy(negatives.flatten(0, 1)).view(len(x), -1)
-        odds = (u[:, None] - u_back).exp()
-        share = odds / (1 + odds.sum(1, keepdim=True)) / len(x)
-        moved = (negatives != x[:, None]).any(-1)
-        share *= moved
-    at_data, back = slopes(x), slopes(negatives.flatten(0, 1))
-    parts = torch.cat([share.sum(1)[:, None] * at_data, -share.view(-1, 1) * back])
-    parts = parts.detach()
-    return parts.norm() / parts.sum(0).norm(), parts.sum(0)
+        self.seen.add(function)
+        if function in PRODUCTS:
+            args = [rounded(x) if isinstance(x, torch.Tensor) else x for x in args]
+        elif function is functional.silu:
+            args = [rounded(args[0])]
+        else:
+            return function(*args, **(kwargs or {}))
+        return rounded(function(*args, **(kwargs or {})))
 
 
-def apart():
-    """Return how far the slopes in bfloat16 are from those in float64, and a bound.
+def in_bfloat16(loss):
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        return loss(torch.float32)
 
-    A rounding to eight binary digits is off by at most u = 2^-8 of the value; if its
-    digits are anyhow (their logarithm uniform), by 0.42 u in the mean square:
-    ``u^2 / 3`` times the mean of ``1 / m^2`` over a mantissa m from 1 to 2,
-    ``3 / (8 ln 2)``. On the way to a slope each layer under autocast rounds six times:
-    its weights, its products, its SiLU, and on the way back the slope of the SiLU and
-    the two products; the slope of the last layer, which is in full precision, is
-    rounded once. With independent roundings, summed in full precision whatever the
-    fan-in, the slope of an energy is off by 0.42 u sqrt(k), k = 6 * 3 + 1. The loss
-    takes differences of such slopes, which nearly cancel: `cancellation` says how much
-    longer the parts are than their sum. (What x and x' share, such as rounded weights,
-    cancels, too: so this is a bound. Energies begin near 0.1: what their roundings do
-    to the responsibilities is below a thousandth.) Errors of at least 256 independent
-    units add up to a length that fluctuates by 1 / sqrt(2 * 256): five of these are
-    granted.
+
+def bound(loss, truth, n_draws):
+    """Distance from the truth of slopes with independent errors of such a size.
+
+    The mean of their lengths, and five of their standard deviations: what is rounded
+    is another draw of such errors, as far as its digits are anyhow.
     """
-    x, negatives = states()
-    exact = MLPEnergy(N_SITES, HIDDEN, N_LAYERS, generator=make_generator(0)).double()
-    ours = MLPEnergy(N_SITES, HIDDEN, N_LAYERS, generator=make_generator(0))
-    truth = gradient(exact, x, negatives, bfloat16=False)
-    found = gradient(ours, x.float(), negatives.float(), bfloat16=True)
-    factor, whole = cancellation(exact, x, negatives)
-    torch.testing.assert_close(whole, truth, rtol=1e-9, atol=1e-12)
-    mean_square = UNIT**2 / 3 * 3 / (8 * math.log(2))
-    n_rounded = 6 * (N_LAYERS - 1) + 1
-    bound = math.sqrt(n_rounded * mean_square) * factor.item()
-    return float((found - truth).norm() / truth.norm()), bound * (
-        1 + 5 / math.sqrt(2 * HIDDEN)
-    )
+    lengths = []
+    for seed in range(n_draws):
+        with Roundings(seed) as roundings:
+            found = loss(torch.float64)
+        assert roundings.seen & PRODUCTS and functional.silu in roundings.seen
+        lengths.append((found - truth).norm() / truth.norm())
+    lengths = torch.stack(lengths)
+    return float(lengths.mean() + 5 * lengths.std())
 
 
-def added_in_bfloat16(x, weight, bias):
-    """A linear layer whose sums over the inputs are rounded at each term."""
-    x, weight = x.bfloat16(), weight.bfloat16()
-    total = bias.bfloat16().expand(len(x), -1)
-    for k in range(x.shape[1]):
-        total = total + x[:, k : k + 1] * weight[:, k]
-    return total
-
-
-def test_slopes_in_bfloat16_are_right_up_to_their_roundings():
-    error, bound = apart()
-    assert 0 < error < bound
-
-
-def test_sums_in_bfloat16_would_be_found_out(monkeypatch):
-    plain = functional.linear
-
-    def linear(x, weight, bias):
-        poor = torch.is_autocast_enabled("cpu")
-        return (added_in_bfloat16 if poor else plain)(x, weight, bias)
-
-    monkeypatch.setattr(functional, "linear", linear)
-    error, bound = apart()
-    assert error > bound
+@pytest.mark.parametrize(
+    ("loss", "n_draws"), [(discrepancy, 6), (variance, 12), (residual, 12)]
+)
+def test_slopes_are_right_up_to_roundings(loss, n_draws):
+    truth = loss(torch.float64)
+    error = (in_bfloat16(loss) - truth).norm() / truth.norm()
+    assert 0 < float(error) < bound(loss, truth, n_draws)

@@ -1,7 +1,6 @@
 """Recovery likelihood on a Gaussian family, where all of it is in closed form."""
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -9,11 +8,7 @@ from torch import nn
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import PerceptronEnergy, conditional_energy
-from ebmtut.losses import (
-    RecoveryLikelihood,
-    recovery_likelihood_loss,
-    saturated_gap,
-)
+from ebmtut.losses import RecoveryLikelihood, recovery_likelihood_loss, saturated_gap
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain
@@ -68,28 +63,6 @@ def test_the_gradient_is_that_of_the_recovery_likelihood(theta):
         assert abs(float(squares.mean()) - predicted) < spread
 
 
-def test_its_estimator_has_the_predicted_variance():
-    """1 / (n I) with I = E[Var(x^2 / 2 | above)], more than the MLE's 2 / (n V^2)."""
-    n, n_sets = 4000, 600
-    x, above, _ = pairs(n * n_sets, seed=3)
-    second = (x**2).reshape(n_sets, n).mean(1)
-    second_above = (above**2).reshape(n_sets, n).mean(1)
-    # Each set's likelihood equation, V -> mean x^2, solved by bisection.
-    low, high = torch.full((n_sets,), 0.2).double(), torch.full((n_sets,), 8.0).double()
-    for _ in range(60):
-        theta = (low + high) / 2
-        precision = theta + A**2 / SIGMA**2
-        slope = A / (SIGMA**2 * precision)
-        rises = second - slope**2 * second_above - 1 / precision < 0
-        low, high = torch.where(rises, theta, low), torch.where(rises, high, theta)
-    s = 1 / posterior(1 / V)[0]
-    information = s**2 / 2 + s * (V - s)
-    variance = float(theta.var()) * n * information
-    # Relative standard error of a variance over sets, and terms of order 1 / n.
-    assert abs(variance - 1) < 5 * math.sqrt(2 / n_sets) + 50 / n
-    assert information < V**2 / 2
-
-
 def test_one_langevin_step_has_the_gradient_of_the_normal_approximation():
     """Appendix A.5, exact where the energy's theta-derivative is linear in x."""
 
@@ -128,27 +101,6 @@ def test_one_langevin_step_has_the_gradient_of_the_normal_approximation():
     assert ours / 2 == pytest.approx(gradient(-log_likelihood, energy), rel=1e-12)
 
 
-def test_the_normal_approximation_nears_the_conditional():
-    """Appendix A.3: its error in mean and variance falls like sigma^2 and faster."""
-    errors = []
-    for sigma in (0.2, 0.1, 0.05):
-        a = math.sqrt(1 - sigma**2)
-        theta, width2 = 2.0, sigma**2 / a**2
-        precision = theta + 1 / width2
-        errors.append(abs(1 / precision / width2 - 1))
-        # Mean, a unit of the state above over a, in widths.
-        mean = abs(1 / (width2 * precision) - (1 - width2 * theta)) / width2**0.5
-        assert mean < 2 * theta**2 * sigma**3
-    falls = [a / b for a, b in pairwise(errors)]
-    assert falls == pytest.approx([4, 4], rel=0.1)
-
-
-def test_scores_of_neighbouring_levels_differ_by_sigma_squared():
-    """Appendix A.4 on the Gaussian: x / V against x / (V + sigma^2)."""
-    differences = [1 / V - 1 / (V + sigma**2) for sigma in (0.1, 0.05)]
-    assert differences[0] / differences[1] == pytest.approx(4, rel=0.05)
-
-
 def test_a_single_sigma_of_one_is_the_marginal_likelihood():
     """Long chains from white noise: the gradient is (V - 1 / theta) / 2."""
     n, theta = 60_000, 2.0
@@ -163,19 +115,19 @@ def test_a_single_sigma_of_one_is_the_marginal_likelihood():
 def test_training_finds_every_level_of_a_gaussian():
     """Two precisions by stochastic gradients; the tolerance is their last noise."""
     noise = NoiseLevels((0.5, 1.0))
-    energy = Parabola(1.0, 1.0)
+    energy = Parabola(2.0, 2.0)
 
     def sample(n, *, generator):
         x = torch.randn(n, 1, dtype=torch.float64, generator=generator)
         return math.sqrt(V) * x
 
     loss = RecoveryLikelihood(noise, ConditionalChain(8, 0.9))
-    config = TrainConfig(600, 256, 0.02, ema_decay=0.98, precision="float32")
+    config = TrainConfig(150, 512, 0.04, ema_decay=0.92, precision="float32")
     fitted = train(energy, loss, sample, config, generator=make_generator(0)).energy
     truth = [1 / (noise.signals[t] ** 2 * V + noise.noises[t] ** 2) for t in (0, 1)]
     # The learning rate falls to zero: what is left is the noise of about the last
-    # 100 batches of 128 rows a level, twice the error of as many data, times five.
-    error = 5 * 2 * math.sqrt(2 / (100 * 128))
+    # 25 batches of 256 rows a level, twice the error of as many data, times five.
+    error = 5 * 2 * math.sqrt(2 / (25 * 256))
     assert fitted.theta.tolist() == pytest.approx(truth, rel=error)
 
 
@@ -183,17 +135,18 @@ def test_weights_are_those_of_the_papers_code():
     noise = NoiseLevels((0.2, 0.4))
     x = pairs(40)[0]
     chain = ConditionalChain(2, 0.3)
-    plain, weighted = Parabola(1.0, 1.0), Parabola(1.0, 1.0)
+    energy = Parabola(1.0, 1.0)
     slopes = [
         torch.autograd.grad(
-            RecoveryLikelihood(noise, chain, weighted=flag)(
+            RecoveryLikelihood(noise, chain, weighted=weights)(
                 energy, x, generator=make_generator(3)
             ),
             energy.theta,
         )[0]
-        for energy, flag in ((plain, False), (weighted, True))
+        for weights in (False, True, (3.0, 1.0))
     ]
-    assert slopes[1] / slopes[0] == pytest.approx(torch.tensor([1.0, 0.5]).double())
+    for slope, want in zip(slopes[1:], ([1.0, 0.5], [3.0, 1.0]), strict=True):
+        assert slope / slopes[0] == pytest.approx(torch.tensor(want).double())
 
 
 def test_the_regulariser_holds_the_energies():
@@ -230,53 +183,6 @@ def test_the_alarm_names_step_level_and_largest_energy():
             pairs(20)[0],
             generator=make_generator(0),
         )
-
-
-X, _, LEVEL = pairs(4)
-REFUSALS = {
-    "samples": (
-        lambda: recovery_likelihood_loss(Parabola(1.0), X, X[:2], LEVEL),
-        r"x_model must have shape \(4, 1\), got \(2, 1\)",
-    ),
-    "levels": (
-        lambda: recovery_likelihood_loss(Parabola(1.0), X, X, LEVEL[:2]),
-        r"level must have shape \(4,\)",
-    ),
-    "nothing": (
-        lambda: recovery_likelihood_loss(Parabola(1.0), X[:0], X[:0], LEVEL[:0]),
-        r"len\(x\) .*got 0",
-    ),
-    "regulariser": (
-        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), regulariser=-1),
-        "regulariser .*>= 0, got -1",
-    ),
-    "bytes": (
-        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), data_range=(-1.0, 1.0))(
-            None, torch.tensor([[0.0], [255.0]]), generator=make_generator(0)
-        ),
-        r"x must be in \[-1, 1\], got 0 to 255",
-    ),
-    "gap": (
-        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), largest_gap=0),
-        "largest_gap .*> 0, got 0",
-    ),
-    "no step": (
-        lambda: RecoveryLikelihood(NoiseLevels((1.0,)), ConditionalChain(0)),
-        "n_steps must be >= 1",
-    ),
-    "nan": (
-        lambda: RecoveryLikelihood(NOISE, ConditionalChain())(
-            Parabola(1.0), X * torch.nan, generator=make_generator(0)
-        ),
-        "x must be finite, got 4",
-    ),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()
 
 
 def test_step_sizes_follow_the_acceptance_rate():
@@ -320,21 +226,6 @@ def test_a_saturated_gap_pulls_failed_chains_down_and_bounds_every_row():
     above = value[gap > c]
     want = c * (1 + torch.log(gap[gap > c] / c))
     assert torch.allclose(above, want)
-
-
-def test_a_failed_chain_no_longer_decides_the_step():
-    energy = Parabola(1.0)
-    level = torch.zeros(4, dtype=torch.long)
-    x = torch.tensor([[0.1], [0.2], [-0.1], [0.3]], dtype=torch.float64)
-    x_model = torch.tensor([[0.2], [-0.2], [0.1], [1e6]], dtype=torch.float64)
-    slopes = {}
-    for trusted in (None, 10.0):
-        loss = recovery_likelihood_loss(energy, x, x_model, level, trusted_gap=trusted)
-        (slopes[trusted],) = torch.autograd.grad(loss, energy.theta)
-    # One chain of four asks for a larger precision, a hundred thousand million
-    # times as loud as the others; saturated it asks for a smaller one.
-    assert float(slopes[None]) < -1e11
-    assert 0 < float(slopes[10.0]) < 10.0
 
 
 def test_an_alarm_tells_of_a_gap_that_stays_saturated():
@@ -387,24 +278,6 @@ def test_training_stops_where_chains_overshoot_for_long():
     with pytest.raises(DivergenceError, match=r"stopped at step \d+: .*usually -"):
         run(patient=False)
     assert len(run(patient=True).losses) == 100
-
-
-def test_weights_of_levels_multiply_the_rows():
-    noise = NoiseLevels((0.4, 0.6))
-    chain = ConditionalChain(2, 0.5)
-    x = torch.randn(6, 1, generator=make_generator(0), dtype=torch.float64)
-    values = [
-        RecoveryLikelihood(noise, chain, weighted=weights)(
-            Parabola(1.0, 2.0), x, generator=make_generator(1)
-        )
-        for weights in (False, (3.0, 3.0), True, (1.0, 0.4 / 0.6))
-    ]
-    assert torch.allclose(values[1], 3 * values[0])
-    assert torch.allclose(values[2], values[3])
-    with pytest.raises(InputError, match="weighted"):
-        RecoveryLikelihood(noise, chain, weighted=(1.0,))
-    with pytest.raises(InputError, match="trusted_gap"):
-        RecoveryLikelihood(noise, chain, trusted_gap=0.0)
 
 
 # Mixed precision

@@ -5,11 +5,10 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.losses import DenoisingScoreMatching, denoising_score_matching_loss
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
-from tests.losses.gaussian_family import NOISE, Parabola, V, pairs
+from tests.losses.gaussian_family import Parabola, V, pairs
 
 
 def test_denoising_score_matching_at_the_truth():
@@ -42,24 +41,3 @@ def test_score_matching_leaves_levels_without_noise_out(data_sigma, lowest):
     value = loss(energy, pairs(200)[0], generator=make_generator(0))
     (slopes,) = torch.autograd.grad(value, energy.theta)
     assert (slopes != 0).tolist() == [lowest == 0, True, True]
-
-
-X, _, LEVEL = pairs(4)
-REFUSALS = {
-    "no noise": (
-        lambda: DenoisingScoreMatching(NOISE),
-        "noise must have a noisy level",
-    ),
-    "level outside": (
-        lambda: denoising_score_matching_loss(
-            Parabola(1.0), NOISE, X, LEVEL + 1, generator=make_generator(0)
-        ),
-        r"level must lie in \[0, 0\], got 1",
-    ),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()

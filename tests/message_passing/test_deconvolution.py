@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from ebmtut.checks import InputError
 from ebmtut.data.shapes import SHAPES, shape_images, shapes
 from ebmtut.message_passing import (
     binary_convolution,
@@ -142,18 +141,6 @@ def test_known_features_are_placed_right():
     assert torch.equal(result.locations, s)
 
 
-def test_samples_come_from_their_generator():
-    x = small_problem()
-    state = torch.get_rng_state()
-    one, again, other = (
-        sample_deconvolution(x, 2, (3, 2), 5, generator=make_generator(seed))
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(one.feature_beliefs, again.feature_beliefs)
-    assert not torch.equal(one.feature_beliefs, other.feature_beliefs)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_prior_and_noise_of_unconstrained_bits():
     """Without a sweep a sample is the prior's: the noise is logistic."""
     x = torch.zeros(40, 20, 20, dtype=torch.float64)
@@ -219,65 +206,6 @@ def test_repeated_unaries_weigh_as_often():
     assert torch.equal(thrice.feature_beliefs, once.feature_beliefs)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"images": torch.zeros(2, 3)}, "images"),
-        ({"images": [[[0.0] * 4] * 4]}, "images must be a tensor .* got .*0.0"),
-        ({"images": torch.zeros(1, 4, 4).numpy()}, "images must be a tensor"),
-        ({"images": torch.zeros(1, 4, 4).half()}, "images must be float32"),
-        ({"images": torch.zeros(1, 4, 4).long()}, "images must be float32"),
-        ({"images": torch.full((1, 4, 4), 0.5)}, "0 and 1"),
-        ({"n_features": 0}, "n_features"),
-        ({"feature_shape": (5, 2)}, "side"),
-        ({"feature_shape": 2}, "feature_shape must be two sides, got 2"),
-        ({"feature_shape": (2, 2, 2)}, "feature_shape must be two sides"),
-        ({"generator": None}, "generator must be Generator, got None"),
-        ({"n_sweeps": -1}, "n_sweeps"),
-        ({"location_prior": 0.0}, "location_prior"),
-        ({"feature_prior": 1.0}, "feature_prior"),
-        ({"location_copies": 0}, "location_copies"),
-        ({"n_starts": 0}, "n_starts"),
-        ({"damping": 1.0}, "damping"),
-        ({"evidence": float("inf")}, "evidence"),
-    ],
-)
-def test_bad_arguments(change, words):
-    arguments = {
-        "images": torch.zeros(1, 4, 4),
-        "n_features": 1,
-        "feature_shape": (2, 2),
-        "n_sweeps": 1,
-    }
-    with pytest.raises(InputError, match=words):
-        sample_deconvolution(**{"generator": make_generator(0)} | arguments | change)
-
-
-@pytest.mark.parametrize("run", [deconvolve, deconvolve_reference])
-def test_unaries_must_fit_and_be_finite(run):
-    x, s, w = torch.zeros(1, 4, 4), torch.zeros(1, 1, 3, 3), torch.zeros(1, 2, 2)
-    with pytest.raises(InputError, match="location_unaries"):
-        run(x, s[..., :2], w, 1)
-    with pytest.raises(InputError, match="feature_unaries"):
-        run(x, s, w[0], 1)
-    with pytest.raises(InputError, match="feature_unaries must be a tensor"):
-        run(x, s, w.tolist(), 1)
-    with pytest.raises(InputError, match="location_unaries must be a floating"):
-        run(x, s.long(), w, 1)
-    want = run(x, s + 1, w, 1).location_beliefs
-    got = run(x, (s + 1).requires_grad_(), w.clone().requires_grad_(), 1)
-    assert torch.equal(got.location_beliefs, want)
-    with pytest.raises(InputError, match="finite"):
-        run(x, s, w.fill_(torch.nan), 1)
-
-
-def test_convolved_shapes_must_fit():
-    s, w = torch.zeros(1, 2, 3, 3), torch.zeros(2, 2, 2)
-    for bad in ((s[0], w), (s, w[:1]), (s.long(), w), (s, w.tolist())):
-        with pytest.raises(InputError, match="must"):
-            binary_convolution(*bad)
-
-
 # --------------------------------------------------------------------- data
 
 
@@ -299,9 +227,3 @@ def test_shapes_are_as_dense_as_asked():
     mean = float((weight * counts).sum() / weight.sum())
     drawn = data.locations.sum(dim=(1, 2, 3))
     assert abs(float(drawn.mean()) - mean) < 5 * float(drawn.std()) / 4000**0.5
-
-
-@pytest.mark.parametrize(("name", "value"), [("grid", 0), ("density", 0.0)])
-def test_bad_shape_images(name, value):
-    with pytest.raises(InputError, match=name):
-        shape_images(3, generator=make_generator(0), **{name: value})

@@ -50,16 +50,6 @@ def test_or(parents, child):
     assert torch.allclose(ours, exact, atol=1e-12)
 
 
-def test_batches_are_rows():
-    t = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
-    b = t.sum(-1)
-    together = or_to_parents(t, b)
-    for i in range(3):
-        for j in range(4):
-            assert torch.equal(together[i, j], or_to_parents(t[i, j], b[i, j]))
-    assert or_to_child(t).shape == (3, 4)
-
-
 def test_observed_variables_are_infinite():
     inf = torch.inf
     # A black pixel: the only input that may be on must be on.

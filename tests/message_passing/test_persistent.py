@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph
 from ebmtut.message_passing import (
     correlated_normals,
@@ -100,57 +99,3 @@ def test_on_a_chain_its_samples_are_those_of_pmp():
         one, other = ((x[:, pair[0]] * x[:, pair[1]]).mean() for x in (got, want))
         # Two means of bits: variance at most 1 / (4 n) each.
         assert abs(float(one - other)) < 5 * math.sqrt(2 / (4 * n))
-
-
-def test_near_frozen_noise_keeps_most_bits_and_fresh_noise_does_not():
-    model = MODELS["matrix"]
-    kept = {}
-    for rho in (0.0, 0.999):
-        states = walk(model, rho, 3, 50, n=2000)
-        kept[rho] = float((states[-1].x == states[-2].x).double().mean())
-    assert kept[0.999] > 0.95 > 0.85 > kept[0.0]
-
-
-def test_the_same_seed_gives_the_same_walk_and_leaves_the_global_stream_alone():
-    before = torch.get_rng_state()
-    one, same, other = (walk(MODELS["matrix"], 0.5, 2, 2, seed=s) for s in (0, 0, 1))
-    assert torch.equal(one[-1].normals, same[-1].normals)
-    assert torch.equal(one[-1].messages, same[-1].messages)
-    assert not torch.equal(one[-1].normals, other[-1].normals)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_step_leaves_its_state_alone():
-    states = walk(MODELS["matrix"], 0.5, 0, 0)
-    before = [part.clone() for part in states[0]]
-    persistent_perturb_and_max_product(
-        MODELS["matrix"], states[0], 3, rho=0.5, generator=make_generator(1)
-    )
-    assert all(torch.equal(a, b) for a, b in zip(states[0], before, strict=True))
-
-
-def test_bad_input():
-    generator = make_generator(0)
-    state = start_persistent(MODELS["graph"], 2, generator=generator)
-    for rho in (-0.1, 1.1, math.nan):
-        with pytest.raises(InputError, match="rho"):
-            persistent_perturb_and_max_product(
-                MODELS["graph"], state, 1, rho=rho, generator=generator
-            )
-    with pytest.raises(InputError, match="messages"):
-        persistent_perturb_and_max_product(
-            MODELS["matrix"], state, 1, rho=0.5, generator=generator
-        )
-    with pytest.raises(InputError, match="generator must be Generator"):
-        start_persistent(MODELS["graph"], 2, generator=None)
-    with pytest.raises(InputError, match="generator must be Generator"):
-        correlated_normals(torch.zeros(2), 0.5, generator=None)
-    small = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
-    with pytest.raises(InputError, match="normals"):
-        persistent_perturb_and_max_product(
-            small, state, 1, rho=0.5, generator=generator
-        )
-    with pytest.raises(InputError, match="init"):
-        start_persistent(small, 2, init="one", generator=generator)
-    with pytest.raises(InputError, match="n_samples"):
-        start_persistent(small, 0, generator=generator)

@@ -1,55 +1,23 @@
 """Perturb-and-max-product against perturb-and-MAP by listing all states."""
 
 import math
-import re
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
 
-from ebmtut.checks import InputError, shown
-from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
-from ebmtut.message_passing import (
-    PersistentState,
-    clamp_unaries,
-    exact_perturb_and_map,
-    max_product,
-    mplp,
-    persistent_perturb_and_max_product,
-    perturb_and_coordinate_descent,
-    perturb_and_map_lp,
-    perturb_and_max_product,
-    relax,
-    start_persistent,
-)
+from ebmtut.energies import RBM, BoltzmannMachine, Ising
+from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.random import logistic, make_generator
-from ebmtut.states import enumerate_states, states_to_index
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from ebmtut.states import states_to_index
+from tests.message_passing.models import normal, random_tree
 
 
 def toy(theta=0.331):
     """Return Section 5.1's model: four spins, all coupled alike, no field."""
     coupling = theta / 2 * (1 - torch.eye(4).double())
     return BoltzmannMachine.from_ising(Ising(coupling))
-
-
-def best_states(model, unaries):
-    """Most likely state of each row of unaries, by listing all."""
-    x = enumerate_states(unaries.shape[1]).double()
-    pairs = -model(x) - x @ model.bias
-    return x[(pairs + unaries @ x.T).argmax(1)]
-
-
-def random_tree(n, seed):
-    """Each site is joined to a random earlier one."""
-    generator = make_generator(seed)
-    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
-    edges = torch.tensor([parents, list(range(1, n))])
-    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed), normal(n, seed=seed + 1))
 
 
 def homogeneity_p(one, other, n_states):
@@ -65,20 +33,7 @@ def homogeneity_p(one, other, n_states):
     return chi2.sf(statistic, counts.shape[1] - 1)
 
 
-@pytest.mark.parametrize("init", ["zero", "symmetric"])
-def test_on_a_chain_it_is_perturb_and_map(init):
-    """Max-product is exact there, so both sample the same distribution."""
-    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
-    model = PairwiseGraph(edges, 2 * normal(4), normal(5, seed=1))
-    got = perturb_and_max_product(
-        model, 20_000, 60, init=init, generator=make_generator(0)
-    )
-    noise = logistic((20_000, 5), generator=make_generator(1), dtype=torch.float64)
-    want = best_states(model, model.bias.detach() + noise)
-    assert homogeneity_p(got, want, 32) > 1e-4
-
-
-@pytest.mark.parametrize("n", [4, 8, 12])
+@pytest.mark.parametrize("n", [4, 9])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("init", ["zero", "symmetric"])
 def test_on_trees_it_is_perturb_and_map(n, seed, init):
@@ -96,15 +51,6 @@ def test_on_trees_it_is_perturb_and_map(n, seed, init):
     assert torch.equal(got, exact_perturb_and_map(model, n, same))
 
 
-def test_independent_sites_are_sampled_exactly():
-    bias = normal(4)
-    model = BoltzmannMachine(torch.zeros(4, 4).double(), bias)
-    x = perturb_and_max_product(model, 40_000, 1, generator=make_generator(2))
-    want = torch.sigmoid(bias)
-    error = (want * (1 - want) / 40_000).sqrt()
-    assert ((x.mean(0) - want).abs() < 5 * error).all()
-
-
 def test_the_symmetric_start_has_no_side():
     """With no field neither value is preferred; the paper's start prefers 0."""
     n = 40_000
@@ -117,20 +63,6 @@ def test_the_symmetric_start_has_no_side():
     # The mean of four equal-signed spins has variance at most 1.
     assert abs(spins["symmetric"].mean()) < 5 / math.sqrt(n)
     assert spins["zero"].mean() < -0.05
-
-
-def test_the_symmetric_start_finds_the_best_state_more_often():
-    model = toy()
-    noise = logistic((20_000, 4), generator=make_generator(4), dtype=torch.float64)
-    unaries = model.bias.detach() + noise
-    want = best_states(model, unaries)
-    right = {
-        init: (max_product(model, unaries, 100, init=init).x == want).all(1)
-        for init in ("zero", "symmetric")
-    }
-    rates = {k: float(v.double().mean()) for k, v in right.items()}
-    # Measured before: 99.2 and 94.7 percent; five standard errors are 0.8.
-    assert rates["symmetric"] > 0.984 and rates["zero"] < 0.955
 
 
 def test_clamped_visible_units_leave_independent_hidden_ones():
@@ -147,45 +79,3 @@ def test_clamped_visible_units_leave_independent_hidden_ones():
     bias = 2**-8 * rbm.weight.abs().sum(1) / 4
     error = (want * (1 - want) / 40_000).sqrt()
     assert ((x[:, 2:].mean(0) - want).abs() < 5 * error + bias).all()
-
-
-def test_same_seed_same_samples_and_the_global_stream_is_left_alone():
-    model = BoltzmannMachine(normal(5, 5), normal(5))
-    before = torch.get_rng_state()
-    one, same, other = (
-        perturb_and_max_product(model, 50, 10, generator=make_generator(seed))
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(one, same) and not torch.equal(one, other)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_bad_input():
-    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
-    with pytest.raises(InputError, match="n_samples"):
-        perturb_and_max_product(model, 0, 1, generator=make_generator(0))
-    with pytest.raises(InputError, match="generator must be Generator, got None"):
-        perturb_and_max_product(model, 1, 1, generator=None)
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda model, **g: max_product(model, torch.zeros(1, 3), 1),
-        lambda model, **g: mplp(model, torch.zeros(1, 3)),
-        lambda model, **g: relax(model, torch.zeros(1, 3)),
-        lambda model, **g: clamp_unaries(model, *torch.zeros(2, 1, 3)),
-        lambda model, **g: perturb_and_max_product(model, 1, 1, **g),
-        lambda model, **g: perturb_and_map_lp(model, 1, **g),
-        lambda model, **g: perturb_and_coordinate_descent(model, 1, 1, **g),
-        lambda model, **g: start_persistent(model, 1, **g),
-        lambda model, **g: persistent_perturb_and_max_product(
-            model, PersistentState(*torch.zeros(3, 1, 3)), 1, rho=0, **g
-        ),
-    ],
-)
-@pytest.mark.parametrize("model", [Ising(torch.zeros(3, 3)), None, torch.eye(3)])
-def test_other_models_are_named(run, model):
-    words = f"model must be BoltzmannMachine or .*, got {re.escape(shown(model))}"
-    with pytest.raises(InputError, match=words):
-        run(model, generator=make_generator(0))

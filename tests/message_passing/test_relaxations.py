@@ -5,13 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_descent
-from ebmtut.message_passing.linear_programs import perturb_and_map_lp, relax
+from ebmtut.message_passing.linear_programs import relax
 from ebmtut.message_passing.log_partition import exact_perturb_and_map
 from ebmtut.message_passing.mplp import mplp, mplp_reference
 from ebmtut.random import make_generator
+from tests.message_passing.models import random_tree
 
 seeds = st.integers(0, 10**6)
 
@@ -21,17 +21,6 @@ def random_machine(n_sites, seed, *, attractive=False):
     weight = 2 * torch.randn(n_sites, n_sites, generator=generator, dtype=torch.float64)
     bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
     return BoltzmannMachine(weight.abs() if attractive else weight, bias)
-
-
-def random_tree(n_sites, seed):
-    generator = make_generator(seed)
-    parents = [
-        int(torch.randint(i, (), generator=generator)) for i in range(1, n_sites)
-    ]
-    edges = torch.tensor([parents, list(range(1, n_sites))], dtype=torch.int64)
-    weight = 2 * torch.randn(n_sites - 1, generator=generator, dtype=torch.float64)
-    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
-    return PairwiseGraph(edges, weight, bias)
 
 
 def draw(n_samples, n_sites, seed):
@@ -188,15 +177,6 @@ def test_the_program_of_an_rbm_is_that_of_its_graph():
     assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
 
 
-def test_samples_without_couplings_have_the_right_distribution():
-    bias = torch.tensor([-1.0, 0.0, 2.0]).double()
-    model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
-    result = perturb_and_map_lp(model, 400, generator=make_generator(0))
-    distribution = bias.sigmoid()
-    error = (distribution * (1 - distribution) / 400).sqrt()
-    assert ((result.x.mean(0) - distribution).abs() < 5 * error).all()
-
-
 # ------------------------------------------------------- coordinate descent
 
 
@@ -209,61 +189,8 @@ def test_descent_ends_where_no_single_flip_helps(model):
     assert set(end.unique().tolist()) == {0.0, 1.0}
 
 
-def test_descent_without_couplings_is_exact():
-    bias = torch.tensor([-1.0, 0.0, 2.0]).double()
-    model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
-    x = perturb_and_coordinate_descent(model, 5000, 1, generator=make_generator(0))
-    distribution = bias.sigmoid()
-    error = (distribution * (1 - distribution) / 5000).sqrt()
-    assert ((x.mean(0) - distribution).abs() < 5 * error).all()
-
-
 def test_descent_stays_at_its_start_without_steps():
     rbm = random_rbm(2)
     v = (torch.rand(7, 5, generator=make_generator(1)) < 0.5).double()
     x = perturb_and_coordinate_descent(rbm, 7, 0, start=v, generator=make_generator(0))
     assert x.shape == (7, 9) and torch.equal(x[:, :5], v)
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-@pytest.mark.parametrize("which", ["weight", "bias"])
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda model: mplp(model, torch.zeros(2, 3)),
-        lambda model: relax(model, torch.zeros(2, 3)),
-        lambda model: perturb_and_map_lp(model, 2, generator=make_generator(0)),
-        lambda model: perturb_and_coordinate_descent(
-            model, 2, 3, generator=make_generator(0)
-        ),
-    ],
-)
-def test_a_model_that_diverged_is_refused(run, which, value):
-    model = random_machine(3, 0)
-    getattr(model, which).data[0] = value
-    with pytest.raises(InputError, match=f"{which} must be finite"):
-        run(model)
-
-
-def test_bad_arguments():
-    model, generator = random_machine(3, 0), make_generator(0)
-    nothing = torch.zeros(1, 3).double()
-    with pytest.raises(InputError, match="model"):
-        mplp(Ising(torch.zeros(3, 3)), nothing)
-    with pytest.raises(InputError, match="unaries"):
-        mplp(model, nothing[:, :2])
-    with pytest.raises(InputError, match="finite"):
-        relax(model, nothing + torch.nan)
-    for solve in (mplp, mplp_reference, relax):
-        with pytest.raises(InputError, match="unaries must be a floating"):
-            solve(model, nothing.long())
-    with pytest.raises(InputError, match="tolerance"):
-        mplp(model, nothing, tolerance=0)
-    with pytest.raises(InputError, match="form"):
-        relax(model, nothing, form="dual")
-    with pytest.raises(InputError, match="n_samples"):
-        perturb_and_map_lp(model, 0, generator=generator)
-    with pytest.raises(InputError, match="model"):
-        perturb_and_coordinate_descent(nothing, 1, 1, generator=generator)
-    with pytest.raises(InputError, match="start"):
-        perturb_and_coordinate_descent(model, 2, 1, start=nothing, generator=generator)

@@ -5,14 +5,12 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.energies import EnergyFunction, MLPEnergy
+from ebmtut.energies import EnergyFunction
 from ebmtut.metrics import (
     BernoulliProposal,
     Estimate,
     HistogramProposal,
     grid_log_partition,
-    log_partition_uniform,
     sample_by_proposal,
 )
 from ebmtut.random import make_generator
@@ -50,23 +48,6 @@ def test_finds_log_z(table: torch.Tensor, coarse_bits: int) -> None:
     assert abs(found.log_partition.value - exact) <= 5 * found.log_partition.stderr
     assert found.proposal.n_sites == N_SITES
     assert 0 < found.ess <= 1
-
-
-def test_finer_cells_fit_better(table: torch.Tensor) -> None:
-    ess = [
-        grid_log_partition(
-            energy_of(table),
-            generator=make_generator(2),
-            bits_per_coordinate=5,
-            coarse_bits=bits,
-            n_samples=5000,
-            dtype=torch.float64,
-        ).ess
-        for bits in (1, 3, 5)
-    ]
-    assert ess[0] < ess[1] < ess[2]
-    # All bits coarse: exact up to the 5 percent that are spread evenly.
-    assert ess[2] > 0.9
 
 
 def test_fit_is_the_energys_distribution_at_full_resolution(
@@ -132,97 +113,6 @@ def test_rejection_thins_when_the_bound_rises() -> None:
     p = 50.0 / (50.0 + 1023.0)
     found = float((states_to_index(x) == 123).double().mean())
     assert abs(found - p) <= 5 * math.sqrt(p * (1 - p) / 2000)
-
-
-def test_rejection_gives_up_with_a_message() -> None:
-    def narrow(x: torch.Tensor) -> torch.Tensor:
-        return 1000.0 * x.sum(dim=1)
-
-    with pytest.raises(InputError, match="of 500 samples after"):
-        sample_by_proposal(
-            narrow,
-            BernoulliProposal.uniform(N_SITES),
-            500,
-            generator=make_generator(0),
-            max_draws=70_000,
-        )
-
-
-def test_a_network_on_32_bits_agrees_with_uniform_draws() -> None:
-    """A small network is nearly flat, so that uniform draws are exact enough."""
-    torch_seed = make_generator(0)
-    energy = MLPEnergy(32, hidden=16, n_layers=3)
-    with torch.no_grad():
-        for parameter in energy.parameters():
-            parameter.normal_(0.0, 0.15, generator=torch_seed)
-    kwargs = {"n_samples": 50_000, "generator": make_generator(1)}
-    grid = grid_log_partition(energy, coarse_bits=4, **kwargs).log_partition
-    flat = log_partition_uniform(energy, 32, **kwargs)
-    assert abs(grid.value - flat.value) <= 5 * math.hypot(grid.stderr, flat.stderr)
-
-
-def test_seeds_reproduce_and_leave_the_global_stream_alone(table: torch.Tensor) -> None:
-    before = torch.get_rng_state()
-
-    def draw(seed: int) -> torch.Tensor:
-        generator = make_generator(seed)
-        proposal = HistogramProposal.fit(
-            energy_of(table),
-            generator=generator,
-            bits_per_coordinate=5,
-            coarse_bits=2,
-            dtype=torch.float64,
-        )
-        return sample_by_proposal(
-            energy_of(table), proposal, 20, generator=generator, dtype=torch.float64
-        )
-
-    a, b, c = draw(0), draw(0), draw(1)
-    assert torch.equal(a, b)
-    assert not torch.equal(a, c)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_bad_input_is_one_line() -> None:
-    with pytest.raises(InputError, match=r"power of 2 a side, got shape \(3, 3\)"):
-        HistogramProposal(torch.ones(3, 3))
-    with pytest.raises(InputError, match=r"got shape \(2, 4\)"):
-        HistogramProposal(torch.ones(2, 4))
-    for mass, words in (
-        (torch.nan, "masses must be finite, got 4"),
-        (0.0, "masses must be >= 0 and not all 0, got a smallest of 0 and a sum of 0"),
-        (-1.0, "masses must be >= 0 and not all 0, got a smallest of -1"),
-    ):
-        with pytest.raises(InputError, match=words):
-            HistogramProposal(torch.full((2, 2), mass))
-    with pytest.raises(InputError, match="masses must be a floating tensor"):
-        HistogramProposal(torch.ones(2, 2).long())
-    with pytest.raises(InputError, match=r"x must have shape \(any, 8\), got \(1, 6\)"):
-        HistogramProposal(torch.ones(2, 2), 4).log_prob(torch.zeros(1, 6))
-    with pytest.raises(InputError, match="x must hold only 0 and 1, got -1"):
-        HistogramProposal(torch.ones(2, 2), 4).log_prob(-torch.ones(1, 8))
-    for judge in (
-        lambda energy: grid_log_partition(energy, generator=make_generator(0)),
-        lambda energy: sample_by_proposal(
-            energy, HistogramProposal(torch.ones(2, 2)), 5, generator=make_generator(0)
-        ),
-    ):
-        with pytest.raises(InputError, match=r"energy\(x\) must be finite, got 16384"):
-            judge(lambda x: torch.full((len(x),), torch.nan))
-    with pytest.raises(InputError, match="bits_per_coordinate must be"):
-        HistogramProposal(torch.ones(8, 8), bits_per_coordinate=2)
-    slip = r"energy\(x\) must have shape \((\d+),\), got \(\1, 1\)"
-    with pytest.raises(InputError, match=slip):
-        HistogramProposal.fit(
-            lambda x: x.sum(1, keepdim=True), generator=make_generator(0), coarse_bits=1
-        )
-    with pytest.raises(InputError, match=slip):
-        sample_by_proposal(
-            lambda x: x.sum(1, keepdim=True),
-            HistogramProposal(torch.ones(2, 2)),
-            5,
-            generator=make_generator(0),
-        )
 
 
 def assert_follows(x: torch.Tensor, p: torch.Tensor) -> None:

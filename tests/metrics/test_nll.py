@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import Ising
 from ebmtut.exact import exact_log_partition, exact_probabilities
 from ebmtut.metrics import (
@@ -49,7 +48,6 @@ def test_uniform_and_fitted_proposals_find_log_z(energy: Ising) -> None:
 
 
 def test_standard_error_covers(energy: Ising) -> None:
-    """Errors over the stated standard error have mean 0 and variance 1."""
     exact = float(exact_log_partition(energy, 8))
     scores = []
     for seed in range(200):
@@ -91,14 +89,6 @@ def test_bernoulli_proposal_is_normalised_and_sampled_as_stated() -> None:
     assert BernoulliProposal.fit(torch.ones(8, 2)).probs.tolist() == [0.9, 0.9]
 
 
-def test_effective_sample_size_counts() -> None:
-    assert effective_sample_size(torch.zeros(7)) == pytest.approx(1.0)
-    one = torch.tensor([0.0, -900.0, -900.0, -900.0])
-    assert effective_sample_size(one + 1e4) == pytest.approx(0.25)
-    half = torch.tensor([0.0, 0.0, -torch.inf, -torch.inf])
-    assert effective_sample_size(half) == pytest.approx(0.5)
-
-
 def test_log_mean_exp_of_large_numbers() -> None:
     weights = torch.tensor([1000.0, 1000.0 + math.log(3.0)], dtype=torch.float64)
     estimate = estimate_log_mean_exp(weights)
@@ -124,48 +114,3 @@ def test_errors_of_data_and_partition_add_in_squares(energy: Ising) -> None:
     assert both.value == alone.value
     assert both.stderr == pytest.approx(math.hypot(alone.stderr, 0.3))
     assert str(Estimate(1.0, 0.25)) == "1.0000 ± 0.2500"
-
-
-def test_nll_ignores_a_constant(energy: Ising) -> None:
-    x = draws(energy, 50)
-    shifted = nll(lambda z: energy(z) + 7.0, x, 2.0 - 7.0)
-    assert shifted.value == pytest.approx(nll(energy, x, 2.0).value, abs=1e-12)
-
-
-def test_bad_input_is_one_line(energy: Ising) -> None:
-    x = draws(energy, 5)
-    with pytest.raises(InputError, match=r"len\(x\) must be an integer >= 2, got 1"):
-        nll(energy, x[:1], 0.0)
-    with pytest.raises(InputError, match="got 5 non-finite values"):
-        nll(lambda z: energy(z) * torch.nan, x, 0.0)
-    for judge in (
-        lambda column: nll(column, x, 0.0),
-        lambda column: log_partition_uniform(
-            column, 8, 5, generator=make_generator(0), dtype=torch.float64
-        ),
-    ):
-        with pytest.raises(
-            InputError, match=r"energy\(x\) must have shape \(5,\), got"
-        ):
-            judge(lambda z: energy(z)[:, None])
-    with pytest.raises(InputError, match="n_samples must be an integer >= 2, got 1"):
-        log_partition_uniform(energy, 8, 1, generator=make_generator(0))
-    for wrong in (math.nan, math.inf, Estimate(math.nan, 0.0)):
-        with pytest.raises(InputError, match="log_partition must be a number, got"):
-            nll(energy, x, wrong)
-    with pytest.raises(InputError, match="batch must be an integer >= 1, got 0"):
-        nll(energy, x, 0.0, batch=0)
-    for change, words in (
-        ({"n_sites": 0}, "n_sites must be an integer >= 1, got 0"),
-        ({"n_sites": 2.5}, r"n_sites must be an integer >= 1, got 2\.5"),
-        ({"batch": -5}, "batch must be an integer >= 1, got -5"),
-        ({"dtype": torch.long}, r"dtype must be floating, got torch\.int64"),
-        ({"energy": lambda z: z.sum(1) * torch.nan}, "must be finite, got 9 NaN"),
-    ):
-        arguments = {"energy": energy, "n_sites": 8, "n_samples": 9} | change
-        with pytest.raises(InputError, match=words):
-            log_partition_uniform(**arguments, generator=make_generator(0))
-    with pytest.raises(InputError, match=r"x must have shape \(any, 4\), got \(5, 8\)"):
-        BernoulliProposal.uniform(4).log_prob(x)
-    with pytest.raises(InputError, match=r"probs must lie in \(0, 1\)"):
-        BernoulliProposal(torch.tensor([0.0, 0.5]))

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.metrics import (
     covariance_error,
     covariance_error_of_fresh_sample,
@@ -56,15 +55,3 @@ def test_noise_of_a_fresh_sample() -> None:
     assert covariance_error_of_fresh_sample(x, 4 * n) == pytest.approx(
         expected**0.5 / 2
     )
-
-
-def test_no_covariance_is_no_unit() -> None:
-    x = torch.ones(5, 3)
-    with pytest.raises(InputError, match="truth must have a covariance"):
-        covariance_error(x, pair_covariances(x))
-    with pytest.raises(InputError, match="truth must have a covariance"):
-        covariance_error_of_fresh_sample(x, 10)
-    with pytest.raises(InputError, match=r"len\(x\)"):
-        pair_covariances(x[:1])
-    with pytest.raises(InputError, match="truth"):
-        covariance_error(correlated(9), torch.zeros(3, 3).double())

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.random import make_generator
 from ebmtut.samplers import block_gibbs
@@ -52,30 +51,3 @@ def test_chains_forget_their_start(model):
     assert within_five_errors(
         block_gibbs(model, start, 60, generator=generator), distribution
     )
-
-
-def test_draws_follow_the_generator(model):
-    v = torch.zeros(20, 4, dtype=torch.float64)
-    state = torch.random.get_rng_state()
-    one = block_gibbs(model, v, 5, generator=make_generator(3))
-    same = block_gibbs(model, v, 5, generator=make_generator(3))
-    other = block_gibbs(model, v, 5, generator=make_generator(4))
-    assert torch.equal(one, same) and not torch.equal(one, other)
-    assert torch.equal(state, torch.random.get_rng_state())
-    assert one.dtype == v.dtype and v.sum() == 0
-
-
-@pytest.mark.parametrize(
-    ("v", "n_sweeps"),
-    [(torch.zeros(2, 5), 1), (torch.full((2, 4), 0.5), 1), (torch.zeros(2, 4), 0)],
-)
-def test_bad_input_is_named(model, v, n_sweeps):
-    with pytest.raises(InputError):
-        block_gibbs(model, v, n_sweeps, generator=make_generator(0))
-
-
-def test_other_models_are_refused():
-    with pytest.raises(InputError, match="RBM"):
-        block_gibbs(
-            torch.nn.Identity(), torch.zeros(2, 4), 1, generator=make_generator(0)
-        )

@@ -56,25 +56,7 @@ def test_without_keeping_or_steps():
     assert torch.equal(nothing.x_final, torch.zeros(2, 3))
 
 
-def test_progress_bar_is_off_unless_asked_for(capsys):
-    run(3)
-    assert capsys.readouterr().err == ""
-    run(3, n_burn=2, progress=True)
-    assert "5/5" in capsys.readouterr().err
-
-
-def test_systematic_scan_meets_every_site_once():
-    """Bits that want to be 1 by a wide margin are all 1 after one sweep."""
-    sampler = gibbs(lambda x: -60 * x.sum(1), "systematic")
-    result = run_chain(
-        sampler, torch.zeros(2, 5), 5, generator=make_generator(0), keep_every=1
-    )
-    assert result.kept[:, 0].sum(1).tolist() == [1, 2, 3, 4, 5]
-    assert result.info["n_changed"] == 1
-
-
 def test_a_nan_energy_is_refused_and_shows():
-    """Chains never enter a state of NaN energy, and the acceptance says so."""
 
     def energy(x):
         return torch.where(x.sum(1) > 1, torch.nan, 0.0) + 0 * x.sum(1)

@@ -5,16 +5,11 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import PerceptronEnergy, conditional_energy
 from ebmtut.noise import NoiseLevels, ddpm_noise
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, paper_step_sizes, progressive_samples
-from ebmtut.samplers.conditional import (
-    _kept_start,
-    averaged_normals,
-    draw_conditional,
-)
+from ebmtut.samplers.conditional import averaged_normals, draw_conditional
 from ebmtut.samplers.langevin import langevin_move, normals, vector_state
 from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, distribution, energy
 
@@ -112,20 +107,6 @@ def test_one_of_many_starts_is_kept_by_the_weights_of_the_distribution():
     assert abs(shares[1] - 0.8) > 0.2
 
 
-def test_kept_starts_have_exactly_their_probabilities():
-    n = 40_000
-    starts = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)[:, None, None]
-    starts = starts.expand(3, n, 1).contiguous()
-    level = torch.zeros(n, dtype=torch.long)
-    kept = _kept_start(
-        lambda x, t: x[:, 0].abs(), starts, level, normals(make_generator(1))
-    )
-    weights = (0.5 * starts[:, 0, 0] ** 2 - starts[:, 0, 0].abs()).exp()
-    for value, p in zip(starts[:, 0, 0], weights / weights.sum(), strict=True):
-        share = float((kept == value).double().mean())
-        assert share == pytest.approx(float(p), abs=5 * math.sqrt(p * (1 - p) / n))
-
-
 def test_the_normal_approximation_has_the_distribution_of_equation_12():
     """From a fixed state above: mean x/a - (sigma/a)^2 grad E(x/a), width sigma/a."""
     n, noise = 20_000, NoiseLevels((0.3,))
@@ -151,31 +132,3 @@ def test_step_sizes_of_the_paper():
         size = factor * math.sqrt(2e-4) * noise.sigmas[t] / noise.shrinkages[t]
         assert sizes[t] == pytest.approx(size)
     assert sizes[5] == pytest.approx(math.sqrt(2e-4 * noise.noises[5] / 0.01))
-
-
-REFUSALS = {
-    "steps": (lambda: ConditionalChain(-1), "n_steps .*>= 0, got -1"),
-    "size": (lambda: ConditionalChain(1, 0.0), "step_size .*> 0, got 0"),
-    "sizes": (lambda: ConditionalChain(1, (0.1, -1.0)), "step_size .*got -1"),
-    "start": (lambda: ConditionalChain(start="cold"), "start .*gaussian, noisy"),
-    "no starts": (lambda: ConditionalChain(n_starts=0), "n_starts .*>= 1, got 0"),
-    "noisy starts": (
-        lambda: ConditionalChain(start="noisy", n_starts=2),
-        "n_starts must be 1 with start='noisy', got 2",
-    ),
-    "tested averages": (
-        lambda: ConditionalChain(averaged=True),
-        "averaged must be False with adjusted=True, got True",
-    ),
-    "levels": (
-        lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE),
-        "step_size must have one for each of the 3 levels, got 1",
-    ),
-    "b": (lambda: paper_step_sizes(NOISE, 0.0), "b must .*> 0, got 0"),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()

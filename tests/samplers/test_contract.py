@@ -1,16 +1,13 @@
 """What every sampler promises: its randomness, its outputs, its refusals."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.energies import Ising, LatticeIsing, MLPEnergy, lattice_coloring
+from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import make_generator
 from ebmtut.samplers import (
-    balancing_function,
     color_gibbs,
     dmala,
     dula,
@@ -88,41 +85,17 @@ def test_the_seed_decides_and_nothing_else(draw):
 
 
 @every_draw
-def test_a_generator_moves_on(draw):
-    generator = make_generator(7)
-    first = draw(start(), 12, generator)
-    assert not torch.equal(first, draw(start(), 12, generator))
-
-
-@every_draw
-def test_global_streams_are_left_alone(draw):
-    torch_before = torch.get_rng_state()
-    numpy_before = np.random.get_state()[1].copy()  # noqa: NPY002
-    python_before = random.getstate()
-    draw(start(), 3, make_generator(7))
-    assert torch.equal(torch_before, torch.get_rng_state())
-    assert (numpy_before == np.random.get_state()[1]).all()  # noqa: NPY002
-    assert python_before == random.getstate()
-
-
-@every_draw
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bits_stay_bits_of_their_dtype(draw, dtype):
-    x = draw(start(5, dtype), 10, make_generator(0))
-    assert x.shape == (5, N_SITES)
-    assert x.dtype == dtype
+@pytest.mark.parametrize("batch", [0, 1, 5])
+def test_bits_stay_bits_of_their_dtype(draw, batch):
+    x = draw(start(batch, torch.float32), 10, make_generator(0))
+    assert x.shape == (batch, N_SITES)
+    assert x.dtype == torch.float32
     assert ((x == 0) | (x == 1)).all()
 
 
 @every_draw
 def test_zero_steps_return_the_start(draw):
     assert torch.equal(draw(start(), 0, make_generator(0)), start())
-
-
-@every_draw
-@pytest.mark.parametrize("batch", [0, 1])
-def test_small_batches(draw, batch):
-    assert draw(start(batch), 4, make_generator(0)).shape == (batch, N_SITES)
 
 
 @every_draw
@@ -167,30 +140,10 @@ def test_no_graph_is_kept(make):
     assert not any(part.requires_grad for part in parts)
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"color_gibbs"}))
-def test_networks_can_be_sampled(name):
-    torch.random.manual_seed(0)
-    energy = MLPEnergy(N_SITES, hidden=8)
-    sampler = SAMPLERS[name](energy)
-    x = run_chain(
-        sampler, start(dtype=torch.float32), 5, generator=make_generator(0)
-    ).x_final
-    assert ((x == 0) | (x == 1)).all()
-
-
-@every_draw
-def test_a_generator_is_required(draw):
-    with pytest.raises(InputError, match="generator must be Generator, got None"):
-        draw(start(), 2, None)
-
-
 BAD_STARTS = {
-    "integers": (start().long(), "floating"),
     "vector": (start()[0], "shape"),
-    "three dimensions": (start()[None], "shape"),
     "spins": (2 * start() - 1, "only 0 and 1, got -1"),
     "halves": (start() / 2, "only 0 and 1, got 0.5"),
-    "nan": (start() * torch.nan, "only 0 and 1, got nan"),
 }
 
 
@@ -201,13 +154,6 @@ def test_bad_starts(draw, x, words):
         draw(x, 1, make_generator(0))
 
 
-@every_draw
-@pytest.mark.parametrize("n", [-1, 1.5])
-def test_bad_numbers_of_steps(draw, n):
-    with pytest.raises(InputError, match=rf"^n_(steps|sweeps) .*{n}"):
-        draw(start(), n, make_generator(0))
-
-
 @every_sampler
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_starts_of_no_finite_energy(make, value):
@@ -216,78 +162,7 @@ def test_starts_of_no_finite_energy(make, value):
 
 
 @every_sampler
-def test_energies_of_another_shape(make):
-    with pytest.raises(InputError, match=r"^energy\(x\) must have shape .*, 1\)"):
-        make(lambda x: x.sum(1, keepdim=True)).init(start())
-
-
-@every_sampler
 def test_a_start_of_another_size(make):
     twice = torch.cat([start(), start()], dim=1)
     with pytest.raises(InputError, match=r"^x must have shape \(any, 9\), got .* 18\)"):
         make(lattice()).init(twice)
-
-
-REFUSALS = {
-    "order": (lambda: gibbs(lattice(), "radnom"), "order .*random, systematic.*radnom"),
-    "balancing": (lambda: gwg(lattice(), "sqr"), "balancing .*sqrt, barker.*sqr"),
-    "balancing name": (lambda: balancing_function("none"), "balancing .*none"),
-    "gwg ratios": (lambda: gwg(lattice(), ratios="x"), "ratios .*taylor, exact.*'x'"),
-    "dmala ratios": (lambda: dmala(lattice(), 1.0, "x"), "ratios .*'x'"),
-    "dula ratios": (lambda: dula(lattice(), 1.0, "x"), "ratios .*'x'"),
-    "dmala step 0": (lambda: dmala(lattice(), 0), "step_size .*> 0, got 0"),
-    "dmala step": (lambda: dmala(lattice(), -0.1), "step_size .*-0.1"),
-    "dula step 0": (lambda: dula(lattice(), 0.0), "step_size .*> 0, got 0"),
-    "dula step": (lambda: dula(lattice(), float("nan")), "step_size .*nan"),
-    "colour dtype": (
-        lambda: color_gibbs(lattice(), torch.zeros(N_SITES)),
-        "colors .*integers.*float32",
-    ),
-    "colour shape": (
-        lambda: color_gibbs(lattice(), torch.zeros(3, 3, dtype=torch.int64)),
-        "colors .*shape",
-    ),
-    "colour count": (
-        lambda: color_gibbs(lattice(), torch.arange(8)).init(start()),
-        "colors .*shape.*9",
-    ),
-    "two colours on an odd side": (
-        lambda: color_gibbs(lattice(), torch.arange(9) % 2).init(start()),
-        r"colors .*interact.*\[0, 2, 4, 6, 8\]",
-    ),
-    "one colour": (
-        lambda: color_gibbs(lattice(), torch.zeros(9, dtype=torch.int64)).init(
-            start(1) * 0
-        ),
-        "colors .*interact",
-    ),
-    "keep_every": (
-        lambda: run_chain(
-            gibbs(lattice()), start(), 2, generator=make_generator(0), keep_every=0
-        ),
-        "keep_every .*>= 1, got 0",
-    ),
-    "n_burn": (
-        lambda: run_chain(
-            gibbs(lattice()), start(), 2, generator=make_generator(0), n_burn=-1
-        ),
-        "n_burn .*>= 0, got -1",
-    ),
-    "fast sites": (
-        lambda: ising_gibbs(lattice(), start()[:, :4], 1, generator=make_generator(0)),
-        "x .*9.*4",
-    ),
-    "fast energy": (
-        lambda: ising_gibbs(
-            MLPEnergy(N_SITES), start(), 1, generator=make_generator(0)
-        ),
-        "energy .*Ising.*MLPEnergy",
-    ),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}") as caught:
-        call()
-    assert "\n" not in str(caught.value)

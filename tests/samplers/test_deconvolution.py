@@ -2,11 +2,9 @@
 
 import math
 
-import pytest
 import torch
 from scipy import stats
 
-from ebmtut.checks import InputError
 from ebmtut.message_passing import binary_convolution
 from ebmtut.random import make_generator
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
@@ -50,33 +48,8 @@ def test_stationary_distribution():
 
 
 def test_two_images_share_their_feature():
-    """Counts stay current: bits of one image only change its own pixels."""
     x = torch.tensor([[[1.0, 1, 0, 0]], [[0, 0, 1, 1]]])
     s, w = torch.zeros(2, 1, 1, 3), torch.ones(1, 1, 2)
     s, w = deconvolution_gibbs(x, s, w, 5, evidence=50.0, generator=make_generator(0))
     assert s[:, 0, 0].tolist() == [[1, 0, 0], [0, 0, 1]]
     assert torch.equal(binary_convolution(s, w), x)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"images": torch.zeros(2, 4)}, "images"),
-        ({"locations": torch.zeros(1, 1, 1, 3).long()}, "locations .* floating"),
-        ({"generator": None}, "generator must be Generator"),
-        ({"locations": torch.zeros(1, 1, 1, 2)}, "locations"),
-        ({"features": torch.full((1, 1, 2), 0.5)}, "W must hold"),
-        ({"n_sweeps": -1}, "n_sweeps"),
-        ({"location_prior": 1.0}, "location_prior"),
-        ({"evidence": math.inf}, "evidence"),
-    ],
-)
-def test_bad_arguments(change, words):
-    arguments = {
-        "images": torch.zeros(1, 1, 4),
-        "locations": torch.zeros(1, 1, 1, 3),
-        "features": torch.zeros(1, 1, 2),
-        "n_sweeps": 1,
-    }
-    with pytest.raises(InputError, match=words):
-        deconvolution_gibbs(**{"generator": make_generator(0)} | arguments | change)

@@ -4,15 +4,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from ebmtut.checks import InputError
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    Ising,
-    LatticeIsing,
-    MLPEnergy,
-    PairwiseGraph,
-)
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, MLPEnergy, PairwiseGraph
 from ebmtut.exact import exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
@@ -63,26 +55,3 @@ def test_a_start_is_kept_without_sweeps_and_left_alone():
             energy, 2, n_sweeps=3, start=start, generator=make_generator(0), **sites
         )
         assert torch.equal(start, before)
-
-
-@pytest.mark.parametrize(
-    ("more", "match"),
-    [
-        ({"n_sweeps": -1}, "n_sweeps must be"),
-        ({"method": "gips"}, "did you mean 'gibbs'"),
-        ({"n_sites": 8}, "n_sites must be the energy's, 9, got 8"),
-        ({"start": torch.zeros(3, 9)}, "start must have 2 rows, got 3"),
-        ({"start": torch.full((2, 9), 0.5)}, "start must hold only 0 and 1"),
-        ({"start": [[0] * 9] * 2}, "start must be a tensor"),
-        ({"generator": None}, "generator must be"),
-    ],
-)
-def test_bad_arguments_are_refused(more, match):
-    arguments = {"n_samples": 2, "generator": make_generator(0), **more}
-    with pytest.raises(InputError, match=match):
-        draw_samples(LatticeIsing(3, 0.1), arguments.pop("n_samples"), **arguments)
-
-
-def test_a_functions_sites_must_be_given():
-    with pytest.raises(InputError, match="n_sites must be given"):
-        draw_samples(lambda x: x.sum(1), 2, generator=make_generator(0))

@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.exact import exact_probabilities
@@ -112,9 +111,3 @@ def test_annealing_freezes_at_an_optimum():
         standard_error = 0.5 / len(x) ** 0.5
         assert found.max() == 2
         assert found.mean() > 1.5 + 5 * standard_error
-
-
-def test_input_is_refused():
-    x = bits(SQUARE, 1, 0)
-    with pytest.raises(InputError, match="x must hold only 0 and 1"):
-        repair_independent_set(SQUARE, x + 2)

@@ -2,13 +2,11 @@
 
 import math
 
-import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.samplers import inpaint
-from tests.samplers.gaussian_chain import CHAIN, NOISE, distribution, energy, white
+from tests.samplers.gaussian_chain import CHAIN, NOISE, distribution, energy
 
 
 def test_inpainting_keeps_what_is_known_and_draws_the_rest():
@@ -22,26 +20,3 @@ def test_inpainting_keeps_what_is_known_and_draws_the_rest():
     error = 5 / math.sqrt(n)
     assert abs(float((x[:, 1].mean() - mean[1]) / variance[1].sqrt())) < error
     assert abs(float(x[:, 1].var() / variance[1] - 1)) < error * math.sqrt(2)
-
-
-MASK = torch.zeros(3, 2)
-REFUSALS = {
-    "mask": (
-        lambda: inpaint(
-            energy, NOISE, white(3), MASK[:2], CHAIN, generator=make_generator(0)
-        ),
-        r"free must have shape \(3, 2\), got \(2, 2\)",
-    ),
-    "mask values": (
-        lambda: inpaint(
-            energy, NOISE, white(3), MASK + 0.5, CHAIN, generator=make_generator(0)
-        ),
-        "free must hold only 0 and 1, got 0.5",
-    ),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()

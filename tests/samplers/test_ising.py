@@ -8,26 +8,15 @@ import pytest
 import torch
 
 from ebmtut import _compiled
-from ebmtut.checks import InputError
-from ebmtut.energies import (
-    Ising,
-    LatticeIsing,
-    PairwiseGraph,
-    lattice_adjacency,
-    lattice_coloring,
-)
-from ebmtut.exact import exact_probabilities, lattice_log_partition
+from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.exact import lattice_log_partition
 from ebmtut.kernels import multispin as multispin
 from ebmtut.kernels.lanes import LANES
-from ebmtut.kernels.lattice_gibbs import (
-    FIRST,
-    GROUP,
-    lane_streams,
-    lattice_sweeps,
-)
+from ebmtut.kernels.lattice_gibbs import GROUP, lane_streams, lattice_sweeps
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
+from tests.samplers.systems import distribution_p, swept_distribution
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -42,7 +31,7 @@ def dense_model():
 
 @every_run
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_odd_lattice_sweeps_by_color(run, n_sweeps, distribution_p, swept_distribution):
+def test_odd_lattice_sweeps_by_color(run, n_sweeps):
     """The order of the three colours shows after one sweep."""
     energy = LatticeIsing(3, 0.15, 0.2)
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
@@ -54,7 +43,7 @@ def test_odd_lattice_sweeps_by_color(run, n_sweeps, distribution_p, swept_distri
 
 
 @every_run
-def test_even_lattice_sweeps_by_color(run, distribution_p, swept_distribution):
+def test_even_lattice_sweeps_by_color(run):
     """The law of the first 8 of 16 sites after one sweep."""
     energy = LatticeIsing(4, -0.12, 0.1)
     start = (torch.arange(16) % 3 == 0).double()
@@ -67,32 +56,12 @@ def test_even_lattice_sweeps_by_color(run, distribution_p, swept_distribution):
 @every_run
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_dense_sweeps_by_site(run, n_sweeps, dtype, distribution_p, swept_distribution):
+def test_dense_sweeps_by_site(run, n_sweeps, dtype):
     energy = dense_model()
     start = torch.tensor([1, 0, 0, 1, 1], dtype=dtype)
     distribution = swept_distribution(energy, start, list(range(5)) * n_sweeps)
     x = run(energy, start.repeat(100_000, 1), n_sweeps, generator=make_generator(3))
     assert distribution_p(x, distribution) > 1e-4
-
-
-@every_run
-@pytest.mark.parametrize("energy", [LatticeIsing(3, 0.12, 0.1), dense_model()])
-def test_stationary_distribution(run, energy, distribution_p, swept_distribution):
-    """All 512 or 32 states in proportion, from independent chains."""
-    n_sites = energy.n_sites
-    start = torch.ones(n_sites, dtype=torch.float64)
-    n_sweeps = 30
-    p = exact_probabilities(energy, n_sites).exp()
-    order = (
-        torch.argsort(lattice_coloring(3), stable=True)
-        if n_sites == 9
-        else torch.arange(n_sites)
-    )
-    assert (
-        swept_distribution(energy, start, order.repeat(n_sweeps)) - p
-    ).abs().sum() < 1e-3
-    x = run(energy, start.repeat(50_000, 1), n_sweeps, generator=make_generator(4))
-    assert distribution_p(x, p) > 1e-4
 
 
 @pytest.mark.parametrize("side", [5, 6])
@@ -113,16 +82,6 @@ def test_mean_energy_matches_the_transfer_matrix(side):
     s = 2 * x - 1
     value = ((s @ lattice_adjacency(side)) * s).sum(1)
     assert abs(value.mean() - exact) < 5 * value.std() / math.sqrt(len(value))
-
-
-def test_dense_and_lattice_kernels_agree_on_the_lattice():
-    """Mean bits of one model by two kernels, within five standard errors."""
-    energy = LatticeIsing(4, 0.1, 0.2)
-    start = torch.zeros(20_000, 16, dtype=torch.float64)
-    a = ising_gibbs(energy, start, 40, generator=make_generator(7)).mean(1)
-    b = ising_gibbs(energy.to_dense(), start, 40, generator=make_generator(8)).mean(1)
-    error = torch.sqrt((a.var() + b.var()) / len(start))
-    assert abs(a.mean() - b.mean()) < 5 * error
 
 
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), dense_model()])
@@ -156,16 +115,6 @@ def test_threads_do_not_change_the_result(energy):
     assert torch.equal(*results)
 
 
-def test_no_bias_is_zero_bias():
-    coupling = dense_model().coupling.detach()
-    start = torch.zeros(50, 5)
-    with_zeros, without = (
-        ising_gibbs(Ising(coupling, bias), start, 5, generator=make_generator(0))
-        for bias in (torch.zeros(5, dtype=torch.float64), None)
-    )
-    assert torch.equal(with_zeros, without)
-
-
 def test_splitmix_matches_published_values():
     """First outputs of SplitMix64 from the seed 1234567 (Rosetta Code)."""
     expected = [
@@ -192,21 +141,6 @@ def test_xoshiro_matches_published_values():
         3591011842654386,
         9228616714210784205,
     ]
-
-
-def test_packing_round_trip():
-    bits = np.random.default_rng(0).integers(0, 2, (130, 7), dtype=np.uint8)
-    words = multispin.pack_chains(bits)
-    assert words.shape == (3, 7)
-    assert int(words[1, 2]) >> 3 & 1 == bits[67, 2]
-    assert (multispin.unpack_chains(words, 130) == bits).all()
-
-
-@pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
-def test_packing_rows_round_trip(side):
-    bits = np.random.default_rng(0).integers(0, 2, (2, side * side), dtype=np.uint8)
-    words = multispin.pack_rows(bits, side)
-    assert (multispin.unpack_rows(words, side) == bits).all()
 
 
 @pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
@@ -240,90 +174,9 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
         assert (swept.reshape(side, side) == grid).all()
 
 
-def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
-    """The sweeps of one lattice, the spins of a block as an array of NumPy."""
-    lattice, stream = words.copy(), list(stream.copy())
-    copies = lattice[len(lattice) - len(plan.source) :]
-
-    def count(block):
-        around = plan.neighbor[block][:, None] + np.arange(LANES)
-        return spins_of(lattice[around]).reshape(4, -1).sum(0)
-
-    def compare(level, counts, below, unsettled):
-        draw, *stream[:] = xoshiro_next.py_func(*stream)
-        draw, digit = spins_of(draw), thresholds[level][counts] > 0
-        below |= unsettled & digit & ~draw
-        unsettled &= draw == digit
-
-    for color in [*range(len(plan.first) - 1)] * n_sweeps:
-        if row_side:
-            shift_rows(lattice, row_side)
-        read = slice(*plan.first_source[color : color + 2])
-        copies[read] = lattice[plan.source[read]]
-        blocks = list(range(*plan.first[color : color + 2]))
-        waiting = []
-        while blocks or waiting:
-            entries, pool = [], np.zeros(64 * LANES, dtype=bool)
-            pool_counts = np.zeros(64 * LANES, dtype=np.int64)
-            while len(entries) < GROUP and (blocks or waiting):
-                if waiting:
-                    block, unsettled = waiting.pop(0)
-                else:
-                    block, below = blocks.pop(0), np.zeros_like(pool)
-                    mask = plan.mask[block * LANES :][:LANES]
-                    unsettled = spins_of(mask)
-                    for level in range(FIRST):
-                        compare(level, count(block), below, unsettled)
-                    target = lattice[plan.target[block] :][:LANES]
-                    target[:] = target & ~mask | words_of(below)
-                share = unsettled & ~pool
-                pool |= share
-                pool_counts[share] = count(block)[share]
-                entries.append((block, share, unsettled & ~share))
-            below, level = np.zeros_like(pool), FIRST
-            while pool.any() and level < len(thresholds):
-                compare(level, pool_counts, below, pool)
-                level += 1
-            for block, share, _ in entries:
-                target = lattice[plan.target[block] :][:LANES]
-                target |= words_of(share & below)
-            waiting = [(block, rest) for block, _, rest in entries if rest.any()]
-    return lattice
-
-
 def spins_of(words):
     """Bits of words, from the least significant on."""
     return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
-
-
-def words_of(spins):
-    return np.packbits(spins, bitorder="little").view(np.uint64)
-
-
-def shift_rows(lattice, side):
-    """Each row's left, then its right neighbours behind the rows."""
-    n_words = side * (-(-side // 64))
-    size = -(-n_words // LANES) * LANES
-    bits = multispin.unpack_rows(lattice[None, :n_words], side).reshape(side, side)
-    for k, step in ((1, 1), (2, -1)):
-        turned = np.roll(bits, step, 1).reshape(1, -1)
-        lattice[k * size :][:n_words] = multispin.pack_rows(turned, side)[0]
-
-
-@pytest.mark.parametrize("side", [3, 10, 16, 34, 65])
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
-    bits = np.random.default_rng(0).integers(0, 2, (64, side * side), dtype=np.uint8)
-    row_side = side if by_rows else 0
-    plan = multispin.row_plan(side) if by_rows else multispin.chain_plan(side)
-    words = plan.lay_out(
-        multispin.pack_rows(bits[:1], side) if by_rows else multispin.pack_chains(bits)
-    )
-    thresholds = multispin.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
-    streams = lane_streams(5, 1)
-    expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
-    lattice_sweeps(words, *plan.arrays, thresholds, streams, 3, row_side)
-    assert (words[0, plan.place] == expected[plan.place]).all()
 
 
 def test_spins_that_wait_for_the_same_place_are_independent():
@@ -351,9 +204,7 @@ def test_spins_that_wait_for_the_same_place_are_independent():
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
-def test_chains_packed_by_rows_have_the_exact_distribution(
-    n_sweeps, distribution_p, swept_distribution
-):
+def test_chains_packed_by_rows_have_the_exact_distribution(n_sweeps):
     """As few chains are packed; here many, to see the law of all 512 states."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
@@ -368,25 +219,6 @@ def test_chains_packed_by_rows_have_the_exact_distribution(
     lattice_sweeps(words, *plan.arrays, thresholds, streams, n_sweeps, 3)
     x = torch.from_numpy(multispin.unpack_rows(words[:, plan.place], 3)).double()
     assert distribution_p(x, distribution) > 1e-4
-
-
-def test_one_chain_has_the_exact_energy():
-    """A long chain of one lattice, through the public door: E[s'As] in batches."""
-    sigma, step, side = 0.1, 1e-4, 12
-    exact = (
-        lattice_log_partition(side, sigma + step)
-        - lattice_log_partition(side, sigma - step)
-    ) / (2 * step)
-    energy = LatticeIsing(side, sigma)
-    x = torch.zeros(1, side * side, dtype=torch.float64)
-    generator = make_generator(11)
-    values = []
-    for _ in range(660):
-        x = ising_gibbs(energy, x, 10, generator=generator)
-        values.append(-energy(x).item() / sigma)
-    batches = torch.tensor(values[20:]).reshape(-1, 20).mean(1)
-    error = batches.std() / math.sqrt(len(batches))
-    assert abs(batches.mean() - exact) < 5 * error
 
 
 def test_thresholds_are_the_binary_digits():
@@ -414,11 +246,3 @@ def test_starts_in_bfloat16(energy):
     plain = ising_gibbs(energy, x, 5, generator=make_generator(0))
     got = ising_gibbs(energy, x.bfloat16(), 5, generator=make_generator(0))
     assert got.dtype == torch.bfloat16 and torch.equal(got.float(), plain)
-
-
-def test_a_graph_is_sent_to_its_own_sampler():
-    edges = torch.tensor([[0], [1]])
-    graph = PairwiseGraph(edges, torch.ones(1), torch.zeros(2))
-    said = "energy must be Ising or LatticeIsing, got PairwiseGraph: use boltzmann"
-    with pytest.raises(InputError, match=said):
-        ising_gibbs(graph, torch.zeros(3, 2), 1, generator=make_generator(0))

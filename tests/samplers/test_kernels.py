@@ -24,9 +24,9 @@ from ebmtut.samplers import (
     langevin_flip_logits,
     langevin_log_proposal,
     metropolis_log_acceptance,
-    run_chain,
 )
 from ebmtut.states import enumerate_states, states_to_index
+from tests.samplers.systems import cubic_energy, distribution_p, path_ising
 from tests.transition_matrix import kernel_matrix
 
 RATIOS = {"taylor": taylor_log_ratios, "exact": neighbor_log_ratios}
@@ -134,7 +134,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("n_sites", [3, 4])
 @pytest.mark.parametrize("name", KERNELS)
-def test_detailed_balance(name, n_sites, cubic_energy):
+def test_detailed_balance(name, n_sites):
     energy = cubic_energy(n_sites)
     p = exact_probabilities(energy, n_sites).exp()
     for matrix in KERNELS[name](energy, n_sites).factors:
@@ -144,7 +144,7 @@ def test_detailed_balance(name, n_sites, cubic_energy):
 
 
 @pytest.mark.parametrize("n_sites", [3, 4])
-def test_detailed_balance_of_color_classes(n_sites, path_ising):
+def test_detailed_balance_of_color_classes(n_sites):
     energy = path_ising(n_sites)
     p = exact_probabilities(energy, n_sites).exp()
     for matrix in color_factors(energy, n_sites):
@@ -153,7 +153,7 @@ def test_detailed_balance_of_color_classes(n_sites, path_ising):
 
 
 @pytest.mark.parametrize("n_sites", [3, 4])
-def test_one_step_follows_its_matrix(n_sites, cubic_energy, distribution_p):
+def test_one_step_follows_its_matrix(n_sites):
     energy = cubic_energy(n_sites)
     generator = make_generator(3)
     for build in (*KERNELS.values(), dula_kernel):
@@ -178,7 +178,7 @@ def color_factors(energy, n_sites):
 
 
 @pytest.mark.parametrize("n_sites", [3, 4])
-def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, distribution_p):
+def test_one_color_sweep_follows_its_matrix(n_sites):
     energy = path_ising(n_sites)
     even, odd = color_factors(energy, n_sites)
     sampler = color_gibbs(energy, torch.arange(n_sites) % 2)
@@ -187,29 +187,6 @@ def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, distribution_p)
             sampler.init(start.repeat(10_000, 1)), generator=make_generator(4)
         )
         assert distribution_p(new.x, row) > 1e-5
-
-
-@pytest.mark.parametrize("name", [*KERNELS, "dula"])
-def test_independent_chains_reach_the_stationary_distribution(
-    name, cubic_energy, distribution_p
-):
-    """10 000 chains, so many steps that the matrix itself has forgotten."""
-    energy = cubic_energy(4)
-    kernel = {**KERNELS, "dula": dula_kernel}[name](energy, 4)
-    matrix = torch.linalg.multi_dot([*kernel.factors, torch.eye(16).double()])
-    n_steps = 100 if len(kernel.factors) == 1 else 25 * len(kernel.factors)
-    n_products = n_steps // len(kernel.factors)
-    distribution = torch.linalg.matrix_power(matrix, n_products)[0]
-    if name != "dula":
-        p = exact_probabilities(energy, 4).exp()
-        assert (distribution - p).abs().sum() < 1e-3
-    x = run_chain(
-        kernel.sampler,
-        torch.zeros(10_000, 4, dtype=torch.float64),
-        n_steps,
-        generator=make_generator(5),
-    ).x_final
-    assert distribution_p(x, distribution) > 1e-4
 
 
 def stationary_distribution(matrix):
@@ -221,7 +198,7 @@ def stationary_distribution(matrix):
     return torch.linalg.lstsq(balance, target, driver="gelsd").solution[:, 0]
 
 
-def test_dula_formula(cubic_energy):
+def test_dula_formula():
     """Zhang et al. (2022), their softmax over the two values of each bit."""
     energy = cubic_energy(3)
     x = enumerate_states(3).requires_grad_()
@@ -237,7 +214,7 @@ def test_dula_formula(cubic_energy):
     torch.testing.assert_close(dula_matrix(energy, 3, STEP_SIZE), expected)
 
 
-def test_dula_bias_vanishes_with_the_step_size(path_ising):
+def test_dula_bias_vanishes_with_the_step_size():
     """To first order the bias is in proportion to the odds exp(-1/(2 alpha))."""
     energy = path_ising(4)
     p = exact_probabilities(energy, 4).exp()
@@ -252,7 +229,7 @@ def test_dula_bias_vanishes_with_the_step_size(path_ising):
     assert bias[0.04] < 1e-4
 
 
-def test_dula_with_taylor_ratios_stays_biased_on_cubic_energies(cubic_energy):
+def test_dula_with_taylor_ratios_stays_biased_on_cubic_energies():
     """Slopes at both ends of a flip give its ratio up to quadratic terms only."""
     energy = cubic_energy(3)
     p = exact_probabilities(energy, 3).exp()

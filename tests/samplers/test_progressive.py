@@ -6,11 +6,10 @@ import re
 import pytest
 import torch
 
-from ebmtut.checks import DivergenceError, InputError
+from ebmtut.checks import DivergenceError
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
-from ebmtut.samplers.conditional import _check_alive
 from tests.samplers.gaussian_chain import (
     CHAIN,
     MEAN,
@@ -55,16 +54,6 @@ def test_divergence_names_the_level_and_the_largest_energy():
     assert told is not None and 2 <= int(told[1]) <= 8
 
 
-def test_an_alarm_of_chains_tells_the_step_from_which_on_they_are_lost():
-    for wrong in range(5):
-        energies = torch.tensor([1.0, math.nan, -3.0])
-        sums = [torch.tensor(1.0 if k < wrong else math.inf) for k in range(4)]
-        words = f"level 2, Langevin step {min(wrong + 1, 4)} of 4: 1 of 3 .* is 3;"
-        with pytest.raises(DivergenceError, match=words):
-            _check_alive(energies, torch.tensor([0, 2, 1]), sums)
-    _check_alive(torch.zeros(3), torch.zeros(3, dtype=torch.long), [])
-
-
 def test_the_denoised_state_is_the_mean_of_the_data_given_it():
     noise = NoiseLevels((0.5,), data_sigma=0.4)
     signal, std = noise.signals[0], noise.noises[0]
@@ -79,10 +68,3 @@ def test_the_denoised_state_is_the_mean_of_the_data_given_it():
     want = MEAN + gain * (x - signal * MEAN)
     assert torch.allclose(denoised(of_level_0, noise, x), want)
     assert torch.allclose(denoised(energy, NOISE, x), x)
-
-
-def test_a_last_distribution_that_sees_nothing_needs_a_step():
-    with pytest.raises(InputError, match=r"^n_steps must be >= 1"):
-        progressive_samples(
-            energy, NOISE, white(3), ConditionalChain(0), generator=make_generator(0)
-        )

@@ -9,12 +9,7 @@ import torch
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.deadlines import OutOfTime, deadline
-from ebmtut.energies import (
-    LatticeIsing,
-    MLPEnergy,
-    PerceptronEnergy,
-    lattice_coloring,
-)
+from ebmtut.energies import LatticeIsing, MLPEnergy, lattice_coloring
 from ebmtut.flows import (
     Flow,
     HollowMLP,
@@ -22,25 +17,10 @@ from ebmtut.flows import (
     OddLatticeNetwork,
     gibbs_kernel,
 )
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Pool,
-    RecoveryLikelihood,
-    energy_discrepancy_loss,
-)
-from ebmtut.noise import geometric_noise
+from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import ConditionalChain
-from ebmtut.training import (
-    FlowConfig,
-    TrainConfig,
-    _cuda_graph,
-    train,
-    train_ensemble,
-    train_flow,
-)
+from ebmtut.training import FlowConfig, TrainConfig, train, train_ensemble, train_flow
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
@@ -140,20 +120,6 @@ def test_one_that_breaks_is_left_out_and_the_others_are_recorded_anew():
     assert all(np.isfinite(p).all() for p in replayed[1])
 
 
-def test_a_run_goes_on_from_its_file(tmp_path):
-    how = {
-        "losses": LOSSES[:2],
-        "checkpoint": tmp_path / "state.safetensors",
-        "identity": {"losses": 2},
-        "cuda_graph": True,
-    }
-    with pretended_graphs() as (device, _):
-        whole = trained(device, losses=LOSSES[:2])
-        with deadline(0), pytest.raises(OutOfTime, match="stopped after step 0"):
-            trained(device, **how)
-        np.testing.assert_equal(trained(device, **how), whole)
-
-
 def assert_close(found, wanted, error):
     """Weights but the last biases, which are constants: only rounding moves them."""
     for one, other in zip(found[1], wanted[1], strict=True):
@@ -167,24 +133,6 @@ def test_the_learning_rate_follows_its_schedule():
         plain = trained(device, config, LOSSES[:2])
         replayed = trained(device, config, LOSSES[:2], cuda_graph=True)
     assert_close(replayed, plain, 1e-6)
-
-
-def test_bad_data_are_named_in_a_replay_too():
-    class Data:
-        """Bits until the fifth call, then 0.5."""
-
-        def __init__(self, device):
-            self.n_calls = torch.zeros((), device=device)
-
-        def __call__(self, n, *, generator):
-            self.n_calls += 1
-            x = torch.zeros(n, 32, device=generator.device)
-            return x + 0.5 * (self.n_calls >= 5)
-
-    with pretended_graphs() as (device, graphs):
-        with pytest.raises(InputError, match=r"x must hold only 0 and 1, got 0\.5"):
-            trained(device, losses=LOSSES[:1], samples=[Data(device)], cuda_graph=True)
-        assert graphs[0].n_replays == 5 - N_EAGER
 
 
 def reads(energy, x, *, generator):
@@ -264,39 +212,6 @@ def test_batches_that_change_their_shape_are_refused():
     words = r"one shape, got \(6, 32\) and then \(4, 32\)"
     with pretended_graphs() as (device, _), pytest.raises(InputError, match=words):
         alone(device, LOSSES[0], shrinking, cuda_graph=True)
-
-
-def test_several_processes_are_refused(monkeypatch):
-    monkeypatch.setattr(_cuda_graph, "alone", lambda: False)
-    with pytest.raises(InputError, match="needs a single process, got several"):
-        _cuda_graph.check_capturable(torch.device("cuda"))
-
-
-def test_recovery_likelihood_looks_at_its_chains_and_is_refused():
-    noise = geometric_noise(2)
-    chain = ConditionalChain(1, (0.1, 0.1), start="noisy")
-    data = torch.zeros(4, 2)
-
-    def run(device, **how):
-        energy = PerceptronEnergy((2,), noise.noises[:2], 4, 2).to(device)
-        batch = data.to(device)
-        config = replace(CONFIG, n_steps=1)
-        generator = make_generator(0, device)
-        loss = RecoveryLikelihood(noise, chain)
-        train(
-            energy,
-            loss,
-            lambda n, *, generator: batch,
-            config,
-            generator=generator,
-            **how,
-        )
-
-    with pretended_graphs() as (device, graphs):
-        run(device)
-        with pytest.raises(InputError, match="samples and losses that never wait"):
-            run(device, cuda_graph=True)
-        assert not graphs
 
 
 def follow(device, network, objective, **how):

@@ -17,7 +17,6 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results.checkpoints import load_checkpoint
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 PATH = AnnealingPath(LatticeIsing(3, 0.2))
@@ -56,44 +55,6 @@ def test_the_control_variate_lowers_the_spread():
     found = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(2))
     assert found.slope_spread.shape == (3, 2)
     assert (found.slope_spread[-1, 0] < found.slope_spread[-1, 1]).all()
-
-
-def test_a_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path):
-    whole = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(3))
-
-    class Killed(Exception):
-        pass
-
-    def kill(step, flow):
-        if step == 45:
-            raise Killed
-
-    options = {
-        "checkpoint": tmp_path / "flow.safetensors",
-        "checkpoint_every": 20,
-        "identity": {"seed": 3},
-    }
-    with pytest.raises(Killed):
-        train_flow(
-            new_flow(),
-            SMALL,
-            STEPS,
-            generator=make_generator(3),
-            on_step=kill,
-            **options,
-        )
-    kept = load_checkpoint(options["checkpoint"])[0]["buffer.cpu_seconds"]
-    assert kept > 0
-    again = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(9), **options)
-    torch.testing.assert_close(
-        torch.from_numpy(again.losses), torch.from_numpy(whole.losses), rtol=0, atol=0
-    )
-    assert (again.slope_spread == whole.slope_spread).all()
-    assert again.cpu_seconds > float(kept)
-    for a, b in zip(
-        again.flow.network.parameters(), whole.flow.network.parameters(), strict=True
-    ):
-        assert torch.equal(a, b)
 
 
 def test_cut_ratios_are_counted():
@@ -140,8 +101,3 @@ def test_a_batch_must_hold_its_times(n_times):
             STEPS,
             generator=make_generator(0),
         )
-
-
-def test_an_unknown_objective_is_refused():
-    with pytest.raises(InputError, match="objective"):
-        FlowConfig(objective="best")

@@ -13,8 +13,6 @@ from ebmtut.experiments.registry import get_experiment
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.training import ResumableLoop
-from studies.dnfs.couplings_gflownet import COUPLINGS
-from studies.dnfs.joint import CONTROL
 
 
 @pytest.fixture
@@ -121,15 +119,6 @@ _JOINT = {
 _SPINS = {"problems": ((3, 0.1),), "n_data": 10, "n_sweeps": 2}
 _LEARNING = {**_SPINS, "n_steps": 6, "n_samples": 16, "n_time_steps": 2}
 _ZEROS = {"shrink": 7, "n_steps": 6, "n_chains": 5, "n_sweeps": 2, "n_judged": 20}
-_GRAPH = {
-    "graphs": ("lattice",),
-    "side": 3,
-    "n_data": 20,
-    "n_data_sweeps": 2,
-    "n_steps": 6,
-    "n_chains_persistent": 5,
-    "n_judged": 20,
-}
 _GLASS = {"sizes": (4,), "n_data": 20, "n_steps": 6, "n_chains": 5, "n_judged": 20}
 _RBM = {
     "shrink": 7,
@@ -144,67 +133,19 @@ _RBM = {
 #: A row, its scale, what is cut, a cell of it, and when it is stopped.
 JOBS = {
     "flow": ("dnfs/pretrained-ebm", "quick", {**_PLANE, "n_steps": 6}, "DNFS", 4),
-    "Taylor": ("dnfs/taylor-ratio", "quick", {**_PLANE, "n_steps": 6}, "Taylor", 4),
-    "LEAPS": (
-        "dnfs/leaps-networks",
-        "quick",
-        {**_PLANE, "n_bits": 3, "n_steps": 6},
-        "LEAPS, leConv",
-        4,
-    ),
-    "trajectory": ("dnfs/trajectory", "quick", {**_PLANE, "n_steps": 6}, "DNFS", 4),
-    "GFlowNet": (
-        "dnfs/pretrained-ebm",
-        "quick",
-        {**_PLANE, "n_steps": 3},
-        "GFlowNet",
-        4,
-    ),
-    "joint": ("dnfs/ebm-training", "quick", _JOINT, "DNFS", 4),
     "joint, at last": ("dnfs/ebm-table", "quick", _JOINT, "DNFS", 7),
-    "joint, EB-GFN": ("dnfs/ebm-training", "quick", _JOINT, "EB-GFN", 4),
     "joint, EB-GFN at last": ("dnfs/ebm-training", "quick", _JOINT, "EB-GFN", 7),
-    "sweeps": (CONTROL, "quick", _JOINT, "sweeps", 4),
     "couplings": ("dnfs/ising-learning", "quick", _LEARNING, "DNFS", 4),
-    "couplings, AIS": ("dnfs/ising-learning", "full", _LEARNING, "AIS", 4),
-    "couplings, EB-GFN": (
-        COUPLINGS,
-        "quick",
-        {**_SPINS, "training": {"n_steps": 6, "n_samples": 8, "n_ways": 4}},
-        "EB-GFN",
-        4,
-    ),
     "couplings by discrepancy": (
         "ed/ising-rmse",
         "quick",
-        {
-            **_SPINS,
-            "penalties": (1.0, 5.0),
-            "train": {"n_steps": 6, "batch_size": 4},
-        },
+        {**_SPINS, "penalties": (1.0, 5.0), "train": {"n_steps": 6, "batch_size": 4}},
         "ED-Grid",
         3,
     ),
     "zeros, PMP": ("pmp/zeros-mmd", "quick", _ZEROS, "PMP", 3),
-    "zeros, Gibbs": ("pmp/zeros-mmd", "quick", _ZEROS, "Gibbs", 3),
     "glass, noise that is kept": ("pmp/persistent", "quick", _GLASS, "4", 3),
-    "graph, chains that go on": ("pmp/structured", "quick", _GRAPH, "lattice", 3),
     "RBM, PCD": ("pmp/rbm", "quick", _RBM, "PCD-1", 3),
-    "RBM, PMP": ("pmp/rbm", "quick", _RBM, "PMP", 3),
-    "digits, looked at on the way": (
-        "drl/langevin-steps",
-        "quick",
-        {"recipe": {"n_steps": 6, "batch_size": 8}, "n_samples": 10},
-        "K = 1",
-        3,
-    ),
-    "networks": (
-        "dnfs/networks",
-        "quick",
-        {"side": 3, "n_steps": 6, "n_samples": 9},
-        "leTF",
-        4,
-    ),
 }
 
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
@@ -105,7 +104,7 @@ def line_problem():
 def test_sparse_plan_has_the_right_entries_but_not_the_right_marginals():
     """However cold: mass that has to be split is not."""
     p, q, cost = line_problem()
-    schedule = temperatures_of(geometric(1.0, 1e-6, 20_000), 20_000)
+    schedule = temperatures_of(geometric(1.0, 1e-6, 6000), 6000)
     end = gibbs_ot(p, q, cost, schedule, generator=make_generator(0))
     exact = exact_ot(p, q, cost)
     plan = transport_plan(p, q, cost, end.U, end.L)
@@ -122,25 +121,6 @@ def test_sparse_plan_has_the_right_entries_but_not_the_right_marginals():
     )
     plan = transport_plan(permutation, permutation, cost, end.U, end.L)
     assert plan.marginal_error < 1e-12
-
-
-def test_weighed_plan_averages_to_an_optimal_one():
-    """The plan of the Boltzmann distribution costs at most (m1 + m2) T too much."""
-    p, q, cost = line_problem()
-    n, last = 400, 1e-5
-    schedule = temperatures_of(geometric(1.0, last, 5000), 5500)
-    batch = p.expand(n, -1), q.expand(n, -1)
-    end = gibbs_ot(*batch, cost, schedule, generator=make_generator(1))
-    plans = weighed_plans(p, q, cost, end, last)
-    for axis, mass in ((2, p), (1, q)):
-        marginal = plans.sum(axis)
-        error = (marginal.mean(0) - mass).abs()
-        assert bool((error < 5 * marginal.std(0) / n**0.5).all())
-    costs = (plans * cost).sum((1, 2))
-    excess = float(costs.mean()) - exact_ot(p, q, cost).value
-    noise = 5 * float(costs.std()) / n**0.5
-    assert -noise < excess < 16 * last + noise
-    assert noise < 1e-3
 
 
 def weighed_plans(p, q, cost, end, temperature):
@@ -188,43 +168,3 @@ def test_rounding_gives_exact_marginals(problem, zeros):
     assert marginal_error(plan, p, q) < 1e-14
     right = p[:, None] * q
     torch.testing.assert_close(feasible_plan(right, p, q), right)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda p, q, c, g: c_transform(c, h=g), r"h must have shape \(4,\)"),
-        (lambda p, q, c, g: c_transform(c, g=g / 0 * 0), "g must have no NaN, got 3"),
-        (lambda p, q, c, g: dual_value(p, q, c, g=g[:1]), r"g must have shape \(3,\)"),
-        (lambda p, q, c, g: dual_value(p, q, c, h=g), r"h must have shape \(4,\)"),
-        (lambda p, q, c, g: dual_value(p, q, c, g=g.expand(2, 3)), "g must have shape"),
-        (lambda p, q, c, g: dual_value(p, q, c, g=g.float()), "g must have the dtype"),
-        (lambda p, q, c, g: dual_value(p, q, c, g=[1]), "g must be a tensor of shape"),
-        (lambda p, q, c, g: transport_plan(p, q, c, g, g), r"L must have shape \(4,\)"),
-        (
-            lambda p, q, c, g: transport_plan(p, q, c, g * torch.nan, q),
-            "U must have no NaN",
-        ),
-        (
-            lambda p, q, c, g: transport_plan(p.expand(2, 3), q.expand(2, 4), c, g, q),
-            r"p must have shape \(m1,\), got \(2, 3\)",
-        ),
-    ],
-)
-def test_potentials_that_do_not_fit_are_refused(problem, call, message):
-    with pytest.raises(InputError, match=message):
-        call(*problem(3, 4), any_potential(3))
-
-
-def test_bad_arguments(problem):
-    p, q, cost = problem(3, 4)
-    g, h = any_potential(3), any_potential(4)
-    for both in ({}, {"g": g, "h": h}):
-        with pytest.raises(InputError, match="just one of g and h"):
-            c_transform(cost, **both)
-        with pytest.raises(InputError, match="just one of g and h"):
-            dual_value(p, q, cost, **both)
-    with pytest.raises(InputError, match="p must sum to 1"):
-        dual_value(2 * p, q, cost, g=g)
-    with pytest.raises(InputError, match="temperature must be a number > 0"):
-        transport_plan(p, q, cost, g, h, temperature=0.0)

@@ -8,7 +8,6 @@ from ebmtut.random import make_generator
 from ebmtut.transport import (
     exact_oracle,
     exact_ot,
-    gibbs_ot,
     gibbs_ot_oracle,
     sinkhorn,
     sinkhorn_oracle,
@@ -113,12 +112,6 @@ def test_one_distribution_is_held_against_every_row_of_the_other(problem, gibbs)
         torch.testing.assert_close(one.grad, many.grad.sum(0))
 
 
-def test_batches_of_different_length_are_refused(problem):
-    p, q, cost = problem(4, 3, batch=(5,))
-    with pytest.raises(InputError, match=r"q must have shape \(5, m2\).* got \(4, 3\)"):
-        wasserstein_loss(p, q[:4], cost, oracle=exact_oracle())
-
-
 def test_oracle_remembers_its_chain(problem):
     """Two short calls end where one call of both does."""
     p, q, cost = problem(5, 4)
@@ -131,25 +124,6 @@ def test_oracle_remembers_its_chain(problem):
     assert oracle(*smaller)[1].shape == (3,)
 
 
-def test_descent_along_the_loss_finds_the_target():
-    """Masses by softmax move onto q; the cost falls to a hundredth."""
-    x = torch.arange(8, dtype=torch.float64) / 8
-    cost = (x[:, None] - x) ** 2
-    q = torch.softmax(4 * torch.sin(6 * x), 0)
-    logits = torch.zeros(8, dtype=torch.float64, requires_grad=True)
-    oracle = gibbs_ot_oracle([1e-4, 1e-4] * 10, generator=make_generator(0))
-    before = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
-    optimizer = torch.optim.Adam([logits], lr=0.2)
-    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
-    for _ in range(200):
-        optimizer.zero_grad()
-        wasserstein_loss(torch.softmax(logits, 0), q, cost, oracle=oracle).backward()
-        optimizer.step()
-        decay.step()
-    after = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
-    assert after < 0.01 * before
-
-
 def test_points_that_cannot_be_reached_leave_the_gradient_finite():
     p = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64, requires_grad=True)
     cost = torch.ones(3, 3, dtype=torch.float64) - torch.eye(3)
@@ -158,36 +132,3 @@ def test_points_that_cannot_be_reached_leave_the_gradient_finite():
     q = torch.full((3,), 1 / 3, dtype=torch.float64)
     wasserstein_loss(p, q, cost, oracle=oracle).backward()
     assert bool(torch.isfinite(p.grad[:2]).all()) and p.grad[2] == torch.inf
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
-def test_masses_in_half_precision_are_refused(problem, dtype):
-    p, q, cost = (x.to(dtype) for x in problem(3, 4))
-    for call in (
-        lambda: gibbs_ot(p, q, cost, [1, 1], generator=make_generator(0)),
-        lambda: wasserstein_loss(p, q, cost, oracle=exact_oracle()),
-    ):
-        with pytest.raises(InputError, match=r"^p must be .*float"):
-            call()
-
-
-@pytest.mark.parametrize("bad", [1e39, 1e-60])
-def test_temperatures_that_single_precision_does_not_hold_are_refused(problem, bad):
-    single = [x.float() for x in problem(3, 4)]
-    g = make_generator(0)
-    with pytest.raises(
-        InputError, match=r"finite in torch\.float32, got 1e[+-]\d+ at 1"
-    ):
-        gibbs_ot(*single, [1, bad], generator=g)
-    gibbs_ot(*problem(3, 4), [1, 1e39], generator=g)  # in double they are numbers
-
-
-def test_bad_arguments(problem):
-    p, q, cost = problem(3, 4)
-    with pytest.raises(InputError, match="q must sum to 1"):
-        wasserstein_loss(p, 2 * q, cost, oracle=exact_oracle())
-    for temperatures in ([], [-1, 1], None):
-        with pytest.raises(InputError, match="temperatures must be"):
-            gibbs_ot_oracle(temperatures, generator=make_generator(0))
-    with pytest.raises(InputError, match="generator must be"):
-        gibbs_ot_oracle([1, 1], generator=None)

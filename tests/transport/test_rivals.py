@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from ebmtut.checks import InputError
 from ebmtut.transport import (
     bregman_admm,
     chain_value,
@@ -142,28 +141,3 @@ def test_bregman_admm_takes_any_costs(problem, unit):
     value = float((plan * unit * cost).sum())
     assert value == pytest.approx(exact_ot(p, q, unit * cost).value, abs=1e-3)
     torch.testing.assert_close(plan.sum(0), q)
-
-
-SOLVERS = {
-    "exact_ot": exact_ot,
-    "sinkhorn": lambda p, q, c: sinkhorn(p, q, c, 0.1, 5),
-    "bregman_admm": lambda p, q, c: bregman_admm(p, q, c, 5),
-}
-
-
-@pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS)
-def test_one_problem_at_a_time(problem, solve):
-    with pytest.raises(InputError, match=r"p must have shape \(m1,\), got \(3, 3\)"):
-        solve(*problem(3, 3, batch=(3,)))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda p, q, c: exact_ot(2 * p, q, c), "p must sum to 1"),
-        (lambda p, q, c: bregman_admm(p, q, c.T, 5), "cost must have shape"),
-    ],
-)
-def test_bad_arguments(problem, call, message):
-    with pytest.raises(InputError, match=message):
-        call(*problem(3, 4))

@@ -89,33 +89,6 @@ def test_rounds_in_pieces_are_those_at_once():
         smoothed_wnmf(q[:2], atoms, start=part)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"data": -measures(2, 0)}, "data must be non-negative"),
-        ({"data": 2 * measures(2, 0)}, "data must sum to 1, got 1 too much"),
-        ({"data": measures(2, 0) * torch.nan}, "data must be finite"),
-        ({"data": measures(2, 0)[0]}, "data must have shape"),
-        ({"dictionary": measures(2, 0, (5, 4))}, r"dictionary must have shape .*4, 5"),
-        ({"dictionary": measures(2, 0).float()}, "dictionary must have the cost's"),
-        ({"cost": grid_cost(4, 4)}, r"data must have shape .*4, 4"),
-        ({"n_rounds": 0}, "n_rounds must be an integer >= 1"),
-        ({"n_steps": 0}, "n_steps must be an integer >= 1"),
-    ],
-)
-def test_bad_data_are_refused(change, message):
-    arguments = {"data": measures(2, 0), "dictionary": measures(2, 1)} | change
-    with pytest.raises(InputError, match=message):
-        smoothed_wnmf(**arguments)
-
-
-def test_bad_smoothing_is_refused():
-    q = measures(2, 0)
-    for name in ("smoothing", "entropy_memberships", "entropy_dictionary"):
-        with pytest.raises(InputError, match=name):
-            smoothed_wnmf(q, q, **{name: 0.0})
-
-
 def conjugate_by_logarithms(g, q, cost, eps):
     """All pairs of pixels at once, in logarithms."""
     log = (g.flatten() / eps - cost.dense() / eps).logsumexp(1)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     bounded_gibbs_ot,
@@ -59,22 +58,6 @@ def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
         expected = w / temperature * integral(cdf, a) if w and a > -math.inf else 0
         assert float(probability[k]) == pytest.approx(expected, abs=1e-9)
     assert float(probability.sum()) == pytest.approx(1, rel=1e-12)
-
-
-@every_distribution
-def test_mean_and_maximizer_by_simulation(z, weights, temperature):
-    z, weights = (torch.tensor(x, dtype=torch.float64) for x in (z, weights))
-    n = 200_000
-    theta = torch.empty(n, len(z), dtype=torch.float64)
-    theta.exponential_(generator=make_generator(0))
-    drawn, best = (z - theta * temperature / weights).max(1)
-    phi, probability = largest_of_exponentials(z, weights, temperature)
-    top = z[weights > 0].max()
-    error = abs(float(drawn.mean() - (top - phi * temperature)))
-    assert error < 5 * float(drawn.std()) / n**0.5
-    frequency = torch.bincount(best, minlength=len(z)) / n
-    noise = (probability * (1 - probability) / n).sqrt()
-    assert bool(((frequency - probability).abs() <= 5 * noise + 1e-12).all())
 
 
 def test_half_step_distributions_are_the_samplers(problem):
@@ -184,59 +167,3 @@ def test_bounded_cooling_respects_the_bound_and_converges(problem):
     exact = exact_ot(p, q, cost).value
     value = float(dual_value(p, q, cost, g=run.result.U))
     assert 0.99 * exact < value <= exact + 1e-12
-
-
-def bound_of(p, q, cost, **changes):
-    arguments = {"U": p, "L": q, "temperature": 0.1} | changes
-    return temperature_bound(p, q, cost, **arguments)
-
-
-def chains_of(p, q, cost, **changes):
-    arguments = {"temperatures": [1, 1], "n_chains": 2, "generator": make_generator(0)}
-    return simulate_martingale(p, q, cost, **arguments | changes)
-
-
-def run_of(p, q, cost, **changes):
-    arguments = {"n_iterations": 9, "start": 1.0, "generator": make_generator(0)}
-    return bounded_gibbs_ot(p, q, cost, **arguments | changes)
-
-
-@pytest.mark.parametrize(
-    ("call", "changes", "message"),
-    [
-        (bound_of, {"temperature": 0.0}, "temperature must be a number > 0, got 0"),
-        (bound_of, {"temperature": torch.tensor(-1.0)}, "temperature must be"),
-        (bound_of, {"temperature": math.nan}, "temperature must be"),
-        (bound_of, {"U": torch.zeros(2).double()}, r"U must have shape \(..., 3\)"),
-        (bound_of, {"L": torch.zeros(4)}, "L must have the dtype of the masses"),
-        (chains_of, {"temperatures": [1, -1]}, "temperatures must be > 0"),
-        (chains_of, {"generator": None}, "generator must be Generator"),
-        (run_of, {"start": -1.0}, "start must be a number > 0"),
-    ],
-)
-def test_arguments_out_of_range(problem, call, changes, message):
-    with pytest.raises(InputError, match=message):
-        call(*problem(3, 4), **changes)
-
-
-@pytest.mark.parametrize("call", [bound_of, chains_of, run_of])
-def test_one_problem_at_a_time(problem, call):
-    with pytest.raises(InputError, match=r"p must have shape \(m1,\), got \(2, 3\)"):
-        call(*problem(3, 4, batch=(2,)))
-
-
-def test_the_martingale_needs_all_masses(problem):
-    p, q, cost = problem(3, 3)
-    q = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
-    with pytest.raises(InputError, match="q must be positive here"):
-        chains_of(p, q, cost)
-
-
-def test_bad_arguments(problem):
-    p, _, cost = problem(3, 4)
-    with pytest.raises(InputError, match="U and p, or L and q"):
-        half_step_distribution(cost, 0.1, U=p)
-    with pytest.raises(InputError, match="temperature must be a number > 0"):
-        half_step_distribution(cost, -0.1, U=p, p=p)
-    with pytest.raises(InputError, match="U must have no NaN, got 3"):
-        half_step_distribution(cost, 0.1, U=p * math.nan, p=p)

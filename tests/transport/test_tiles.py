@@ -6,13 +6,9 @@ import torch
 
 from ebmtut.kernels import gibbs_ot as compiled
 from ebmtut.kernels.gibbs_ot import CompiledChain
-from ebmtut.kernels.tiles import note_looks, pruning_for
+from ebmtut.kernels.tiles import pruning_for
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    gibbs_ot,
-    gibbs_ot_reference,
-    paper_cooling,
-)
+from ebmtut.transport import paper_cooling
 from ebmtut.transport.gibbs_ot import standard_exponential
 
 N_ITERATIONS = 60
@@ -67,7 +63,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("shape", [(350, 290), (256, 257), (128, 130)])
+@pytest.mark.parametrize("shape", [(256, 257), (128, 130)])
 def test_pruning_changes_no_bit(shape, options):
     p, q, cost = line(*shape, **options)
     pruned, whole = chains(p, q, cost)
@@ -87,22 +83,6 @@ def test_pruning_changes_no_bit(shape, options):
         assert torch.equal(pruned.dual_value(), whole.dual_value())
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_pruned_run_is_the_plain_one(dtype):
-    p, q, cost = line(300, 270, dtype, shuffled=True)
-    schedule = paper_cooling(N_ITERATIONS, 300, power=2.0)
-    fast, plain = (
-        run(p, q, cost, schedule, trace_every=20, generator=make_generator(1))
-        for run in (gibbs_ot, gibbs_ot_reference)
-    )
-    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
-    for one, other in ((fast.U, plain.U), (fast.L, plain.L), (fast[0].h, plain[0].h)):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(
-        fast.trace.dual, plain.trace.dual, rtol=tolerance, atol=tolerance
-    )
-
-
 def least_share(p, q, cost):
     """The least fraction of tiles that had to be evaluated with slacks."""
     chain, _ = chains(p, q, cost)
@@ -118,29 +98,6 @@ def test_on_a_line_little_is_looked_at_and_less_than_in_disorder():
     share = least_share(*line(512, 512))
     assert 0 < share < 0.1
     assert least_share(*line(512, 512, shuffled=True)) > 2 * share
-
-
-def test_where_slacks_spare_little_the_whole_cost_is_walked_for_longer_and_longer():
-    control = np.array([1.0, 1.0, -1.0, 0.0])
-    pauses, since = [], 0
-    for _ in range(400):
-        if control[0] > 0:
-            renewed = note_looks(control, 1.0)
-            since += 1
-        else:
-            renewed = note_looks(control, 0.9)
-        if renewed:
-            pauses.append(since)
-            since = 0
-    assert pauses[:5] == [1, 1, 4, 16, 64]
-    assert set(pauses[5:]) <= {64}
-
-
-def test_slacks_are_worked_out_anew_after_enough_vain_looks():
-    control = np.array([0.0, 1.0, -1.0, 0.0])
-    renewed = [note_looks(control, 0.1 + 0.05 * turn) for turn in range(9)]
-    # Beyond the first 0.1: 0.05 + 0.1 + 0.15 + 0.2 is half a look at all.
-    assert renewed == [False] * 4 + [True] + [False] * 4
 
 
 def test_small_costs_are_not_cut():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ebmtut.checks import DivergenceError, InputError
+from ebmtut.checks import DivergenceError
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     WNMFConfig,
@@ -199,73 +199,3 @@ def test_a_model_that_outruns_its_oracle_is_stopped(monkeypatch):
         value[0] = wrong
         with pytest.raises(DivergenceError, match="epoch"):
             wnmf_epoch(state, data, cost, SMALL, generator=make_generator(1))
-
-
-def test_bad_images_are_refused():
-    for x, message in (
-        (torch.zeros(3, 4), "shape"),
-        (torch.zeros(3, 4, 4), "all zero"),
-        (torch.full((3, 4, 4), -1.0), "non-negative"),
-        (torch.full((3, 4, 4), torch.nan), "finite"),
-    ):
-        with pytest.raises(InputError, match=message):
-            as_measures(x)
-    with pytest.raises(InputError, match="n_components"):
-        wasserstein_nmf(images(2), SMALL, generator=make_generator(0))
-
-
-@pytest.mark.parametrize(
-    ("images_of", "change", "message"),
-    [
-        (8, {"n_components": 2}, r"state.dictionary must have shape \(2, 6, 6\)"),
-        (7, {}, r"state.memberships must have shape \(7, 3\)"),
-    ],
-)
-def test_a_state_of_something_else_is_refused(images_of, change, message):
-    state = wnmf_start(as_measures(images(8)), SMALL, generator=make_generator(0))
-    config = replace(SMALL, **change)
-    with pytest.raises(InputError, match=message):
-        wasserstein_nmf(
-            images(images_of), config, state=state, generator=make_generator(0)
-        )
-
-
-def test_masses_and_costs_that_do_not_fit_are_refused():
-    data = as_measures(images())
-    state = wnmf_start(data, SMALL, generator=make_generator(0))
-    cost = grid_cost(6, dtype=torch.float64)
-    for wrong, message in (
-        (2 * data, "data must sum to 1, got 1 too much"),
-        (data - 1 / 36 + data.flip(0), "data must be non-negative"),
-        (data * torch.nan, "data must be finite"),
-    ):
-        with pytest.raises(InputError, match=message):
-            wnmf_epoch(state, wrong, cost, SMALL, generator=make_generator(0))
-    for wrong_cost in (grid_cost(5, dtype=torch.float64), grid_cost(6)):
-        with pytest.raises(InputError, match="images must have"):
-            wasserstein_nmf(
-                images(), SMALL, cost=wrong_cost, generator=make_generator(0)
-            )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_components": 0},
-        {"n_epochs": 0},
-        {"n_hold": -1},
-        {"n_average": -1},
-        {"average_every": 0},
-        {"batch_size": 0},
-        {"step_size": 0.0},
-        {"temperature": -1.0},
-        {"slowness": 0.0},
-        {"max_passes": 0},
-        {"mixing_window": 0},
-        {"accelerate": "no"},
-        {"shrink_steps": 1},
-    ],
-)
-def test_bad_configurations_are_refused(change):
-    with pytest.raises(InputError, match=next(iter(change))):
-        WNMFConfig(**change)

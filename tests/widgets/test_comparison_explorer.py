@@ -1,18 +1,14 @@
 """The widget of curves: its arithmetic against numpy, and what it refuses."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import ebmtut.widgets
 from ebmtut.checks import InputError
 from ebmtut.widgets import comparison_explorer
+from tests.widgets.pages import ask, node
 
-SCRIPT = Path(ebmtut.widgets.__file__).parent / "comparison_curves.js"
 POINTS = {"A": [[1, 0.8, 0.7, 0.9], [10, 0.2, 0.1, 0.3]], "B": [[2, 0.4, 0.4, 0.4]]}
 METHODS = [
     {"name": n, "color": "#000", "dashed": False, "asks": ["x"] * (n == "A")}
@@ -21,29 +17,15 @@ METHODS = [
 ]
 PROBLEM = {"name": "p", "measure": "its error is {}", "lines": {"exact": 0.05}}
 PROBLEM["methods"] = METHODS
-ASK = """
-import(process.argv[1]).then((js) => {
-  const [problem, asks, budget] = JSON.parse(process.argv[2]);
-  console.log(JSON.stringify(js.ranked(problem, "seconds", asks, budget)));
-});
-"""
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 @pytest.mark.parametrize(("asks", "names"), [("", "BA"), ("x", "A")])
 def test_methods_are_ranked_by_their_error_at_the_cost(
     asks: str, names: str, tmp_path: Path
 ) -> None:
-    module = tmp_path / "curves.mjs"
-    module.write_text(SCRIPT.read_text("utf-8"), "utf-8")
-    question = json.dumps([PROBLEM, asks, 0.4])
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), question],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    page = json.loads(answer.stdout)
+    question = 'js.ranked(given[0], "seconds", given[1], given[2])'
+    page = ask(tmp_path, "comparison_curves", question, PROBLEM, asks, 0.4)
     assert page["at"] == pytest.approx(10**0.4)
     found = {row["name"]: row["error"] for row in page["found"]}
     assert "".join(found) == names

@@ -1,51 +1,30 @@
 """The widget of energy discrepancy: its slopes against the package's."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from ipywidgets.embed import dependency_state, embed_data
 from torch import Tensor
 
-import ebmtut.widgets
-from ebmtut.checks import InputError
 from ebmtut.exact import bernoulli_channel, exact_energy_discrepancy
 from ebmtut.losses import energy_discrepancy_loss
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
-from ebmtut.widgets import discrepancy_explorer
+from tests.widgets.pages import ask, node
 
-FOLDER = Path(ebmtut.widgets.__file__).parent
 P = torch.tensor([28, 10, 2, 8, 4, 6, 12, 30], dtype=torch.float64) / 100
 U = torch.tensor([0.3, -1.2, 2.0, 0.1, 0.0, 4.5, -0.4, 1.1], dtype=torch.float64)
 
-ASK = """
-import(process.argv[1]).then((js) => {
-  const {u, p, cases} = JSON.parse(process.argv[2]);
-  console.log(JSON.stringify(cases.map(({eps, m, w}) => ({
-    slope: js.slope(u, p, js.channel(eps), m, w),
-    run: js.descend(p, {eps, m, w}, 200, 2)}))));
-});
-"""
+
+QUESTION = """given[2].map(({eps, m, w}) => ({
+  slope: js.slope(given[0], given[1], js.channel(eps), m, w),
+  run: js.descend(given[1], {eps, m, w}, 200, 2)}))"""
 
 
-def ask(tmp_path: Path, cases: list[dict[str, float]]) -> list[dict[str, Any]]:
-    module = tmp_path / "three_bits.mjs"
-    module.write_text((FOLDER / "three_bits.js").read_text("utf-8"), "utf-8")
-    task = {"u": U.tolist(), "p": P.tolist(), "cases": cases}
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), json.dumps(task)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: list[dict[str, Any]] = json.loads(answer.stdout)
-    return found
+def answers(folder: Path, cases: list[dict[str, float]]) -> list[dict[str, Any]]:
+    return ask(folder, "three_bits", QUESTION, U.tolist(), P.tolist(), cases)
 
 
 class Given:
@@ -83,9 +62,6 @@ def expected_slope(eps: float, m: int, w: float) -> Tensor:
     return slope
 
 
-node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-
-
 @node
 def test_slopes_of_the_page_are_those_of_the_package(tmp_path: Path) -> None:
     """The page integrates, the package is asked for every tuple of negatives."""
@@ -93,7 +69,7 @@ def test_slopes_of_the_page_are_those_of_the_package(tmp_path: Path) -> None:
         {"eps": eps, "m": m, "w": w}
         for eps, m, w in ((0.1, 1, 0), (0.3, 1, 1), (0.1, 2, 0.1), (0.9, 2, 10))
     ]
-    for case, found in zip(cases, ask(tmp_path, cases), strict=True):
+    for case, found in zip(cases, answers(tmp_path, cases), strict=True):
         slope = expected_slope(case["eps"], int(case["m"]), case["w"])
         assert found["slope"] == pytest.approx(slope.tolist(), abs=1e-8), case
 
@@ -103,7 +79,7 @@ def test_without_end_of_negatives_it_is_the_exact_discrepancy(tmp_path: Path) ->
     u = U.clone().requires_grad_()
     log_q = bernoulli_channel(3, 0.2)
     (slope,) = torch.autograd.grad(exact_energy_discrepancy(u, P.log(), log_q), u)
-    (found,) = ask(tmp_path, [{"eps": 0.2, "m": 0, "w": 3}])
+    (found,) = answers(tmp_path, [{"eps": 0.2, "m": 0, "w": 3}])
     assert found["slope"] == pytest.approx(slope.tolist(), abs=1e-12)
 
 
@@ -120,7 +96,7 @@ def test_what_the_page_promises(tmp_path: Path) -> None:
         {"eps": 0.5, "m": 0, "w": 1},
     ]
     one, many, lost, flat, mirrored, still, best = (
-        found["run"] for found in ask(tmp_path, cases)
+        found["run"] for found in answers(tmp_path, cases)
     )
     assert one["kls"][-1] < 2e-5 and many["kls"][-1] < 1e-7
     assert lost["lost"] and len(lost["us"]) == len(lost["kls"]) <= 201
@@ -133,26 +109,3 @@ def test_what_the_page_promises(tmp_path: Path) -> None:
     for _ in range(200):
         u -= 2 * (P - torch.softmax(-u, dim=0))
     assert best["us"][-1] == pytest.approx(u.tolist(), abs=1e-9)
-
-
-def test_state_fits_into_a_page() -> None:
-    widget = discrepancy_explorer(P, eps=0.2, n_negatives=1, stabilizer=0)
-    assert (widget.eps, widget.n_negatives, widget.stabilizer) == (0.2, 1, 0)
-    assert widget.step == 0 and sum(widget.data) == pytest.approx(1)
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 60_000
-
-
-@pytest.mark.parametrize("p", [P[:4], 2 * P, P - 0.02])
-def test_refuses_what_is_no_distribution(p: Tensor) -> None:
-    with pytest.raises(InputError, match=r"^p must be 8 positive numbers"):
-        discrepancy_explorer(p)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("n_negatives", 3), ("stabilizer", 2.0), ("step", 201)]
-)
-def test_refuses_values_that_no_slider_has(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=rf"^{name} must be"):
-        discrepancy_explorer(P, **{name: value})

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.widgets import feature_explorer
 
 
@@ -18,11 +17,3 @@ def test_pictures_are_packed_by_sampler_step_and_feature() -> None:
     assert widget.wrong[1] == pytest.approx([30, 30, 25])
     pixels = np.frombuffer(widget.pixels, np.uint8).reshape(2, 3, 4, 5, 5)
     assert np.abs(pixels[1] / 255 - two.numpy()).max() < 0.003
-
-
-def test_refuses_other_numbers_of_pictures() -> None:
-    features = {"PMP": torch.zeros(2, 1, 3, 3)}
-    with pytest.raises(InputError, match="sweeps must be as many"):
-        feature_explorer([1, 2, 3], features, {"PMP": [0.0, 0.0]})
-    with pytest.raises(InputError, match="step must be"):
-        feature_explorer([1, 2], features, {"PMP": [0.0, 0.0]}, step=2)

@@ -41,23 +41,6 @@ def test_a_single_spike_does_not_darken_the_rest() -> None:
     assert np.unique(encode_landscape(log_density, 40)).tolist() == [255]
 
 
-@pytest.mark.parametrize(
-    ("log_density", "n_pixels", "message"),
-    [
-        (np.zeros((8, 4)), 4, r"square matrix, got shape \(8, 4\)"),
-        (np.zeros((8, 8)), 3, "n_pixels must divide 8, got 3"),
-        (np.zeros((8, 8)), 0, "n_pixels"),
-        (np.full((8, 8), -np.inf), 8, "finite maximum, got -inf"),
-        (np.full((8, 8), np.nan), 8, "finite maximum, got nan"),
-    ],
-)
-def test_no_landscape_is_refused(
-    log_density: np.ndarray, n_pixels: int, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        encode_landscape(log_density, n_pixels)
-
-
 @pytest.mark.parametrize("choices", [HYPERPARAMETERS, None])
 def test_every_setting_has_a_picture_or_says_why_not(
     result: Result, choices: dict[str, tuple[float, ...]] | None
@@ -99,12 +82,3 @@ def test_a_result_without_any_setting_is_refused(result: Result) -> None:
         pack_landscapes(result, method="ED-Pool", n_pixels=8)
     with pytest.raises(InputError, match="hold the truth"):
         pack_landscapes(replace(result, scalars={}, arrays={}))
-
-
-def test_wrong_choices_are_refused(result: Result) -> None:
-    with pytest.raises(
-        InputError, match=r"choices must be one of eps, M, w.*'epsilon'"
-    ):
-        pack_landscapes(result, {"epsilon": (0.1,)})
-    with pytest.raises(InputError, match="choices must give values of M, w"):
-        pack_landscapes(result, {"eps": (0.1,), "w": ()})

@@ -1,23 +1,15 @@
 """What the widget of messages hands to the page."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import dependency_state, embed_data
 from traitlets import TraitError
 
-from ebmtut.checks import InputError
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
-from ebmtut.widgets import (
-    FIRST_SAMPLE,
-    SMALL_GRAPHS,
-    SmallGraph,
-    message_explorer,
-)
+from ebmtut.widgets import FIRST_SAMPLE, SMALL_GRAPHS, SmallGraph, message_explorer
 
 
 @pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)
@@ -59,14 +51,7 @@ def test_a_frustrated_ring_stands_first() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("damping", -0.1),
-        ("damping", 1.0),
-        ("graph", 99),
-        ("graph", -1),
-        ("n_sweeps", 41),
-        ("init", "ones"),
-    ],
+    [("damping", 1.0), ("graph", 99), ("n_sweeps", 41), ("init", "a")],
 )
 def test_what_the_page_cannot_show_is_refused(name: str, value: object) -> None:
     widget = message_explorer(n_samples=40, generator=make_generator(0))
@@ -75,37 +60,3 @@ def test_what_the_page_cannot_show_is_refused(name: str, value: object) -> None:
         setattr(widget, name, value)
     assert getattr(widget, name) == before
     widget.graph, widget.damping = len(SMALL_GRAPHS) - 1, 0.2
-
-
-def test_state_fits_into_a_page() -> None:
-    widget = message_explorer(generator=make_generator(0))
-    # Of this widget alone: other tests leave theirs behind.
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 150_000
-
-
-def test_refuses_what_it_cannot_draw() -> None:
-    seven = SmallGraph("seven", ((0.0, 0.0),) * 7, (), (), (0.0,) * 7)
-    with pytest.raises(InputError, match="seven"):
-        message_explorer([seven], generator=make_generator(0))
-    with pytest.raises(InputError, match="n_samples"):
-        message_explorer(n_samples=39, generator=make_generator(0))
-    with pytest.raises(InputError, match="graphs"):
-        message_explorer([], generator=make_generator(0))
-    with pytest.raises(InputError, match="temperature"):
-        SMALL_GRAPHS[0].to_bits(temperature=0)
-
-
-@pytest.mark.parametrize(
-    ("edges", "couplings", "fields", "words"),
-    [
-        (((0, 2),), (1.0,), (0.0, 0.0), r"edges of 'two' must join two of 2 nodes"),
-        (((1, 1),), (1.0,), (0.0, 0.0), r"edges of 'two' must join .* got \(1, 1\)"),
-        (((0, 1),), (), (0.0, 0.0), "couplings of 'two' must be 1 numbers, got 0"),
-        (((0, 1),), (1.0,), (0.0,), "fields of 'two' must be 2 numbers, got 1"),
-    ],
-)
-def test_graphs_are_whole(edges, couplings, fields, words) -> None:
-    with pytest.raises(InputError, match=words):
-        SmallGraph("two", ((0.0, 0.0), (1.0, 0.0)), edges, couplings, fields)

@@ -1,80 +1,49 @@
 """The widget of particles in the plane: its steps against the package's."""
 
-import json
-import math
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import dependency_state, embed_data
 
-import ebmtut.widgets
-from ebmtut.checks import InputError
 from ebmtut.energies import conditional_energy
 from ebmtut.metrics import PlaneGrid
 from ebmtut.noise import NoiseLevels
 from ebmtut.samplers.langevin import langevin_move, vector_state
 from ebmtut.widgets import particle_explorer
+from tests.widgets.pages import ask, node
 
-FOLDER = Path(ebmtut.widgets.__file__).parent
 GRID = PlaneGrid(3.0, 12)
 SAMPLES = np.array([[0.0, 0.5], [1.0, -1.0]])
 SQUARES = [[-3.0, 0.0, -3.0, 3.0], [0.0, 3.0, -3.0, 3.0]]
 X = ((0.1, 0.2), (-1.4, 2.0), (2.6, -2.7), (0.0, 0.0))
 NOISE = ((0.3, -1.2), (0.0, 2.0), (-0.5, 0.9), (1.0, 1.0))
 
-ASK = """
-import(process.argv[1]).then((js) => {
-  const {values, n, extent, x, noise, seen, sigma, size} = JSON.parse(process.argv[2]);
+
+QUESTION = """(([{values, n, extent, x, noise, seen, sigma, size}]) => {
   const level = js.surface(values, n, extent);
-  console.log(JSON.stringify({
+  return {
     moves: x.map((at, k) => [js.conditionalPlane(level, at, seen, sigma).energy,
       ...js.stepPlane(level, at, seen, sigma, size, noise[k])]),
     masses: js.probabilities(level, n, extent, seen, sigma),
     outside: level([3.5, 0]).energy - level([2.75, 0]).energy,
-  }));
-});
-"""
+  };
+})(given)"""
 
 
-def bilinear(x: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
+def bilinear(x: torch.Tensor, level: torch.Tensor | None = None) -> torch.Tensor:
     """An energy that the page's interpolation gives exactly."""
     return 1 + 2 * x[:, 0] - x[:, 1] + 0.5 * x[:, 0] * x[:, 1]
 
 
-def ask(tmp_path: Path, sigma: float) -> dict[str, list[float]]:
-    module = tmp_path / "langevin_plane.mjs"
-    module.write_text((FOLDER / "langevin_plane.js").read_text("utf-8"), "utf-8")
-    points = GRID.points
-    task = {
-        "values": bilinear(points, torch.zeros(len(points))).tolist(),
-        "n": GRID.n,
-        "extent": GRID.extent,
-        "x": X,
-        "noise": NOISE,
-        "seen": [0.7, -0.4],
-        "sigma": sigma,
-        "size": 0.3,
-    }
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), json.dumps(task)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: dict[str, list[float]] = json.loads(answer.stdout)
-    return found
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 @pytest.mark.parametrize("sigma", [0.3, 0.9, 1.0])
 def test_a_step_of_the_page_is_a_step_of_the_package(
     sigma: float, tmp_path: Path
 ) -> None:
-    found = ask(tmp_path, sigma)
+    task = {"x": X, "noise": NOISE, "seen": [0.7, -0.4], "sigma": sigma, "size": 0.3}
+    task |= {"values": bilinear(GRID.points).tolist(), "n": GRID.n}
+    found = ask(tmp_path, "langevin_plane", QUESTION, task | {"extent": GRID.extent})
     theirs = torch.tensor(found["moves"], dtype=torch.float64)
     x = torch.tensor(X, dtype=torch.float64)
     above = torch.tensor([[0.7, -0.4]], dtype=torch.float64).expand(len(X), 2)
@@ -106,37 +75,3 @@ def test_the_page_gets_mean_densities() -> None:
     assert widget.sigmas == [0.5, 1.0]
     assert np.frombuffer(widget.samples, np.float32).tolist() == [0.0, 0.5, 1.0, -1.0]
     assert widget.squares == SQUARES
-
-
-def test_state_fits_into_a_page() -> None:
-    flat = np.zeros((6, 200, 200))
-    noise = NoiseLevels((0.5,) * 5 + (1.0,))
-    samples = np.zeros((500, 2))
-    widget = particle_explorer(flat, noise, 3.2, samples, SQUARES)
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 150_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"n_cells": 3}, "n_cells must divide 8, got 3"),
-        ({"noise": NoiseLevels((0.5, 1.0))}, "number of levels must be"),
-        (
-            {"log_density": np.full((1, 8, 8), -math.inf)},
-            "log_density must have a finite maximum on every level",
-        ),
-    ],
-)
-def test_refusals(changes: dict[str, object], words: str) -> None:
-    good = {
-        "log_density": np.zeros((1, 8, 8)),
-        "noise": NoiseLevels((1.0,)),
-        "extent": 3.0,
-        "samples": SAMPLES,
-        "squares": SQUARES,
-        "n_cells": 4,
-    }
-    with pytest.raises(InputError, match=f"^{words}"):
-        particle_explorer(**(good | changes))

@@ -1,39 +1,30 @@
 """The widget of two modes: its samplers and means against the package's and numpy's."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import dependency_state, embed_data
 
-import ebmtut.widgets
-from ebmtut.checks import InputError
 from ebmtut.samplers.langevin import langevin_move, vector_state
-from ebmtut.widgets import two_modes_explorer
+from tests.widgets.pages import ask, node
 
-FOLDER = Path(ebmtut.widgets.__file__).parent
 X = ((0.3, -1.2), (2.0, 1.7), (-1.5, -1.8), (0.0, 0.0))
 NOISE = ((0.3, -1.2), (0.0, 2.0), (-0.5, 0.9), (1.0, 1.0))
 UNIFORMS = (0.003, 0.2, 0.5, 0.83, 0.999)
 OTHER = 1.3
 
-ASK = """
-import(process.argv[1]).then((js) => {
-  const {x, noise, uniforms, other, J, h, size} = JSON.parse(process.argv[2]);
+
+QUESTION = """(([{x, noise, uniforms, other, J, h, size}]) => {
   const {sum, product} = js.onGrid(J, h, 80);
-  console.log(JSON.stringify({
+  return {
     energies: x.map((at) => js.energyOf(at, J, h)),
     moves: x.map((at, k) => js.langevinStep(at, J, h, size, noise[k])),
     given: uniforms.map((u) => js.conditionalSample(other, J, h, u)),
     sweep: js.gibbsSweep([9, other], J, h, uniforms),
     exact: [sum, product], means: js.means(x),
-  }));
-});
-"""
+  };
+})(given)"""
 
 
 def energy(x: torch.Tensor, coupling: float, tilt: float) -> torch.Tensor:
@@ -41,26 +32,14 @@ def energy(x: torch.Tensor, coupling: float, tilt: float) -> torch.Tensor:
     return quartic - coupling * x[:, 0] * x[:, 1] - tilt * x.sum(1)
 
 
-def ask(folder: Path, coupling: float, tilt: float) -> dict:
-    module = folder / "two_modes.mjs"
-    module.write_text((FOLDER / "two_modes.js").read_text("utf-8"), "utf-8")
-    task = {"x": X, "noise": NOISE, "uniforms": UNIFORMS, "other": OTHER}
-    task |= {"J": coupling, "h": tilt, "size": 0.3}
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), json.dumps(task)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return json.loads(answer.stdout)
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 @pytest.mark.parametrize(("coupling", "tilt"), [(0.0, 0.0), (2.5, 0.22), (4.0, -0.5)])
 def test_the_page_samples_this_energy(
     coupling: float, tilt: float, tmp_path: Path
 ) -> None:
-    page = ask(tmp_path, coupling, tilt)
+    task = {"x": X, "noise": NOISE, "uniforms": UNIFORMS, "other": OTHER}
+    task |= {"J": coupling, "h": tilt, "size": 0.3}
+    page = ask(tmp_path, "two_modes", QUESTION, task)
     x = torch.tensor(X, dtype=torch.float64)
 
     def here(x: torch.Tensor) -> torch.Tensor:
@@ -92,26 +71,3 @@ def test_the_page_samples_this_energy(
     assert page["exact"] == pytest.approx(wanted, abs=1e-6)
     assert page["means"]["sum"] == pytest.approx(float(x.sum(1).mean()))
     assert page["means"]["product"] == pytest.approx(float(x.prod(1).mean()))
-
-
-def test_state_fits_into_a_page() -> None:
-    widget = two_modes_explorer(np.zeros((200, 2)), 2.0)
-    assert (widget.coupling, widget.tilt) == (2.0, 0.0)
-    assert len(widget.data) == 200 * 2 * 4
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 60_000
-
-
-@pytest.mark.parametrize(
-    ("data", "coupling", "words"),
-    [
-        (np.zeros((0, 2)), 1.0, "data must be points"),
-        (np.full((3, 2), 4.1), 1.0, "data must be points"),
-        (np.full((3, 2), np.nan), 1.0, "data must be points"),
-        (np.zeros((3, 2)), 4.5, "coupling must be a number in"),
-    ],
-)
-def test_refusals(data: np.ndarray, coupling: float, words: str) -> None:
-    with pytest.raises(InputError, match=f"^{words}"):
-        two_modes_explorer(data, coupling)

@@ -1,39 +1,21 @@
 """The widget of two spins: its numbers against a path of the package."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-import ebmtut.widgets
 from ebmtut.paths import AnnealingPath
 from ebmtut.states import enumerate_states
 from ebmtut.widgets import two_spins_explorer
-
-SCRIPT = Path(ebmtut.widgets.__file__).parent / "two_spins.js"
-
-ASK = """
-import(process.argv[1]).then((js) => console.log(JSON.stringify(
-  js.balance(...process.argv.slice(2).map(Number)))));
-"""
+from tests.widgets.pages import ask, node
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 @pytest.mark.parametrize(("coupling", "t"), [(1.0, 0.0), (1.0, 0.7), (2.5, 1.0)])
 def test_probabilities_and_their_change_are_those_of_the_path(
     coupling: float, t: float, tmp_path: Path
 ) -> None:
-    module = tmp_path / "two_spins.mjs"
-    module.write_text(SCRIPT.read_text("utf-8"), "utf-8")
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), str(coupling), str(t), "0.3"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    page = json.loads(answer.stdout)
+    page = ask(tmp_path, "two_spins", "js.balance(...given)", coupling, t, 0.3)
     path = AnnealingPath(lambda x: -coupling * (2 * x - 1).prod(1), 2)
     states = enumerate_states(2).double()
     p = path.log_density(states, t).softmax(0)

@@ -1,37 +1,29 @@
 """The widget of two initialisations: its messages against the package's."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from ipywidgets.embed import dependency_state, embed_data
 
-import ebmtut.widgets
-from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.states import states_to_index
-from ebmtut.widgets import two_starts_explorer
+from tests.widgets.pages import ask, node
 
-FOLDER = Path(ebmtut.widgets.__file__).parent
 SWEEPS = 20
 
-ASK = """
-import(process.argv[1]).then((js) => {
-  const model = js.fourSpins(Number(process.argv[2]));
+
+QUESTION = """(([theta]) => {
+  const model = js.fourSpins(theta);
   const noise = js.mirroredNoise(100, 3);
   const paths = ["zero", "symmetric"].map((start) =>
     js.sweepPath(model, noise, 20, start).map((states) => [...states]));
-  console.log(JSON.stringify({ noise: [...noise], paths,
+  return { noise: [...noise], paths,
     best: [...js.optima(model, noise)], wanted: js.exactByOnes(0.5),
     ones: js.byOnes([0, 1, 2, 3, 7, 15, 15, 8]),
-    apart: js.divergence([0.5, 0.5], [0.25, 0.75]) }));
-});
-"""
+    apart: js.divergence([0.5, 0.5], [0.25, 0.75]) };
+})(given)"""
 
 
 def toy(theta: float) -> BoltzmannMachine:
@@ -39,23 +31,12 @@ def toy(theta: float) -> BoltzmannMachine:
     return BoltzmannMachine.from_ising(Ising(coupling))
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 @pytest.mark.parametrize("theta", [0.0, 0.331, 0.9])
 def test_messages_of_the_page_are_those_of_the_package(
     theta: float, tmp_path: Path
 ) -> None:
-    for name in ("four_spins", "max_product"):
-        text = (FOLDER / f"{name}.js").read_text("utf-8")
-        text = text.replace("./max_product.js", "./max_product.mjs")
-        (tmp_path / f"{name}.mjs").write_text(text, "utf-8")
-    module = tmp_path / "four_spins.mjs"
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(module), str(theta)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    page = json.loads(answer.stdout)
+    page = ask(tmp_path, "four_spins max_product", QUESTION, theta)
     noise = torch.tensor(page["noise"], dtype=torch.float64).view(-1, 4)
     assert torch.equal(noise[::2], -noise[1::2])
     # Logistic: mean 0 by the mirror, variance pi^2 / 3; five standard errors of 400
@@ -74,36 +55,12 @@ def test_messages_of_the_page_are_those_of_the_package(
     assert page["best"] == best.tolist()
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@node
 def test_summaries_of_the_page(tmp_path: Path) -> None:
-    for name in ("four_spins", "max_product"):
-        text = (FOLDER / f"{name}.js").read_text("utf-8")
-        text = text.replace("./max_product.js", "./max_product.mjs")
-        (tmp_path / f"{name}.mjs").write_text(text, "utf-8")
-    answer = subprocess.run(
-        ["node", "-e", ASK, str(tmp_path / "four_spins.mjs"), "0.5"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    page = json.loads(answer.stdout)
+    page = ask(tmp_path, "four_spins max_product", QUESTION, 0.5)
     assert page["ones"] == [1 / 8, 3 / 8, 1 / 8, 1 / 8, 2 / 8]
     assert page["apart"] == pytest.approx(0.5 * torch.tensor(4 / 3).log().item())
     distribution = exact_probabilities(toy(0.5), 4).exp()
     ones = torch.tensor([bin(k).count("1") for k in range(16)])
     want = torch.zeros(5, dtype=torch.float64).index_add(0, ones, distribution)
     assert page["wanted"] == pytest.approx(want.tolist(), abs=1e-12)
-
-
-def test_state_fits_into_a_page() -> None:
-    widget = two_starts_explorer(0.4)
-    assert widget.theta == 0.4
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 60_000
-
-
-@pytest.mark.parametrize("theta", [-0.1, 1.1])
-def test_refuses_a_coupling_outside(theta: float) -> None:
-    with pytest.raises(InputError, match=r"^theta must be a number in \[0, 1\]"):
-        two_starts_explorer(theta)

@@ -1,7 +1,6 @@
 """Small asymmetric systems and the counting tests that the samplers share."""
 
 import numpy as np
-import pytest
 import torch
 from scipy.stats import chi2
 
@@ -68,23 +67,3 @@ def swept_distribution(energy, start, order):
             distribution * (1 - flip[:, site]) + (distribution * flip[:, site])[other]
         )
     return distribution
-
-
-@pytest.fixture(name="swept_distribution")
-def _swept_distribution():
-    return swept_distribution
-
-
-@pytest.fixture(name="cubic_energy")
-def _cubic_energy():
-    return cubic_energy
-
-
-@pytest.fixture(name="path_ising")
-def _path_ising():
-    return path_ising
-
-
-@pytest.fixture(name="distribution_p")
-def _distribution_p():
-    return distribution_p
