@@ -100,53 +100,6 @@ def test_the_lowest_last_error_is_chosen() -> None:
     assert tried[2][1] is None
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory) -> dict[str, Result]:
-    root = tmp_path_factory.mktemp("studies")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(sampling, "BUDGET", 0.002)
-    patch.setattr(sampling, "N_TRAIN", 2)
-    patch.setattr(sampling, "SEEDS", (0, 1))
-    patch.setattr(sampling, "N_SAMPLES", 50)
-    patch.setattr(learning, "SEEDS", (0, 1))
-    patch.setattr(learning, "FRACTIONS", (0.5, 1.0))
-    for method in ("GWG", "DMALA", "AIS", "untrained flow"):
-        patch.delitem(sampling.METHODS, method)
-    patch.setitem(sampling.PROBLEMS, "spin glass", lambda: sampling.glass(6, 1.0))
-    for name, problem in {
-        "couplings critical": learning.couplings(0.1, side=4, n_data=200),
-        "16 bits checkerboard": learning.sixteen_bits("checkerboard", 3),
-    }.items():
-        problem.budget = 0.02
-        for method in {*problem.methods} - {"ED-Grid", "PCD"}:
-            del problem.methods[method]
-        patch.setitem(learning.PROBLEMS, name, lambda problem=problem: problem)
-        learning.study(name, root=root)
-    sampling.study("spin glass", root=root)
-    patch.undo()
-    files = [f.name for f in (root / "comparison").iterdir()]
-    return comparison.load(files, root)
-
-
-def test_small_runs_are_stored_drawn_and_tabulated(stored) -> None:
-    assert len(stored) == 3
-    for file, result in stored.items():
-        methods = list(result.scalars["methods"])
-        assert set(methods) == set(result.arrays)
-        error = "pairs" if file in comparison.SAMPLING else "error"
-        assert result.scalars["shown"] == error
-        one = comparison.curve(result, methods[0], "seconds")
-        assert (one.low <= one.error * (1 + 1e-6)).all()
-        assert len(comparison.draw({file: result}, "error").axes) == 2
-    glass = {k: v for k, v in stored.items() if k in comparison.SAMPLING}
-    assert "spin glass" in repr(comparison.sampling_table(glass))
-    learned = {k: v for k, v in stored.items() if k in comparison.LEARNING}
-    assert len(comparison.learning_table(learned).rows) == 2
-    told = comparison.explorer_curves(glass | learned)
-    names = {"spin glass", "couplings, critical", "16 bits, checkerboard"}
-    assert {p["name"] for p in told} == names
-
-
 def test_who_arrives_is_who_comes_near_exact_samples() -> None:
     rows = np.array([[[1, 0.1, 3, 0.5], [2, 0.2, 6, 0.19], [4, 0.4, 12, 0.1]]] * 3)
     result = Result(

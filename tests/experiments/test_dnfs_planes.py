@@ -7,7 +7,6 @@ from statistics import fmean
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data import DENSITIES, density_extent, sample_density
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
@@ -28,7 +27,7 @@ from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
-from studies.dnfs.joint import CONTROL, TWELVE_BITS
+from studies.dnfs.joint import CONTROL
 
 TINY = {
     "n_bits": 3,
@@ -37,7 +36,6 @@ TINY = {
     "n_time_steps": 4,
     "width": 8,
 }
-ROWS = ("pretrained-ebm", "taylor-ratio", "leaps-networks", "trajectory")
 
 
 def test_a_table_has_the_ratios_of_any_energy():
@@ -101,27 +99,6 @@ def samplers():
     )
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_every_row_judges_itself_beside_its_null(row, samplers):
-    experiment = get_experiment(f"dnfs/{row}")
-    verdicts = experiment.verdicts(samplers)
-    assert verdicts
-    assert all(verdict.null is not None for verdict in verdicts)
-    experiment.figure(samplers)
-    table = samplers.scalars["table"]
-    assert set(experiment.presets["quick"].methods) <= set(table)
-
-
-def test_a_table_of_samplers_has_a_dash_where_nothing_is_known(samplers):
-    for metric in ("TV", "ESS", "log Z error"):
-        table = pretrained_ebm.sampler_table(samplers, metric)
-        assert [row[0] for row in table.rows] == list(samplers.scalars["table"])
-        cells = dict(row[:2] for row in table.rows)
-        assert (cells["GFlowNet"] == "–") == (metric == "ESS")
-    with pytest.raises(InputError, match="metric must be one of"):
-        pretrained_ebm.sampler_table(samplers, "MMD")
-
-
 def test_fractions_of_clipped_ratios_follow_from_their_counts(samplers):
     paper = next(iter(samplers.scalars["table"]["paper"].values()))
     met = samplers.config["n_steps"] * 128 * 2 * samplers.config["n_bits"]
@@ -130,14 +107,6 @@ def test_fractions_of_clipped_ratios_follow_from_their_counts(samplers):
     rows = pretrained_ebm.sampler_table(stored, "clipped share").rows
     clipped = {row[0]: row[1:] for row in rows}
     assert set(clipped["DNFS"]) == {"0"} and "0" not in clipped["paper"]
-
-
-def test_what_learned_nothing_keeps_no_claim(samplers):
-    """At the least: the rows' baselines are the untrained flow, or no difference."""
-    taylor = get_experiment("dnfs/taylor-ratio")
-    assert not any(null_keeps(v) for v in taylor.verdicts(samplers))
-    bare = pretrained_ebm.nothing_learned(samplers).scalars["table"]
-    assert bare["DNFS"] == samplers.scalars["table"]["untrained"]
 
 
 def test_joint_training_runs_and_is_judged_beside_independent_bits():
@@ -262,22 +231,3 @@ def test_seconds_of_the_flow_stand_beside_those_of_annealing():
         for name, shown in (("AIS", "AIS"), ("AIS x4", "AIS ×4"), ("ours", FLOW)):
             pace = fmean(stored[name]["ESS"]) / fmean(stored[name]["sample cpu ms"])
             assert float(rows[shown][2]) == pytest.approx(1000 * pace, rel=0.01)
-
-
-def test_a_config_names_what_is_wrong():
-    base = pretrained_ebm.PlaneConfig()
-    with pytest.raises(ValueError, match="methods"):
-        replace(base, methods=("Gibbs",))
-    with pytest.raises(ValueError, match="n_bits"):
-        replace(base, n_bits=7)
-
-
-def test_twelve_bits_are_learned_by_the_rows_recipe():
-    config = TWELVE_BITS.config("full")
-    row = get_experiment("dnfs/ebm-training").config("full")
-    assert config.n_bits == 6
-    same = replace(row, densities=config.densities, methods=("DNFS",), n_bits=6)
-    assert config == same
-    stored = TWELVE_BITS.stored(benchmarks_root())
-    kinds = ebm_training.score_table(stored).kinds
-    assert list(kinds) == ["", "", "null"] * len(config.densities)

@@ -5,8 +5,6 @@ import math
 from dataclasses import replace
 from functools import cache
 
-import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 import torch
 
@@ -15,16 +13,12 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl import images
 from ebmtut.experiments.drl.ablation import (
     LIVED,
-    RECIPES,
-    SETTINGS,
-    VARIANTS,
     recipes_table,
     remedies_table,
     settings_table,
 )
-from ebmtut.experiments.drl.fid import fid_table, image_job
+from ebmtut.experiments.drl.fid import image_job
 from ebmtut.experiments.drl.images import (
-    QUICK,
     ImageRecipe,
     baseline_images,
     classifier_of,
@@ -34,14 +28,11 @@ from ebmtut.experiments.drl.images import (
     train_images,
     trained_once,
 )
-from ebmtut.experiments.drl.inpainting import painting_table
 from ebmtut.experiments.drl.interpolation import (
     at_the_ends,
     in_the_middle,
     middle_table,
 )
-from ebmtut.experiments.drl.langevin_steps import steps_table
-from ebmtut.experiments.drl.samples import AGAIN, AGAIN_SEED, name_of, samples_table
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
@@ -92,18 +83,6 @@ def small(id: str) -> Result:
     return copy.deepcopy(_kept(id))
 
 
-@pytest.mark.parametrize("id", SMALL)
-def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
-    experiment, result = get_experiment(id), small(id)
-    assert result.scale == "quick"
-    figure = experiment.figure(result)
-    assert figure.axes
-    plt.close(figure)
-    for verdict in experiment.check(result):
-        assert verdict.verdict in ("match", "miss", "not comparable")
-        assert verdict.verdict != "match" or verdict.ours is not None
-
-
 def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
     experiment = get_experiment("drl/ablation")
     result = small("drl/ablation")
@@ -136,53 +115,6 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
     assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
 
-def test_distances_at_the_end_stand_beside_each_other() -> None:
-    result = get_experiment("drl/langevin-steps").stored()
-    table = steps_table(result)
-    rows = result.scalars["table"]
-    assert [row[0] for row in table.rows] == list(rows)
-    assert all("±" in row[1] for row in table.rows)  # three seeds of each
-    assert "2000 steps" in table.caption
-
-
-def test_larger_images_are_learned_once_more_with_another_seed() -> None:
-    again, row = AGAIN.config("full"), get_experiment("drl/samples").config("full")
-    names = [name_of(recipe) for recipe in again.recipes]
-    assert "MNIST 28x28" in names and "MNIST 28x28, score matching" in names
-    # What the row has too is the same recipe; its seeds begin at 0.
-    recipes = {
-        name_of(r): (r, n) for r, n in zip(row.recipes, row.n_seeds, strict=True)
-    }
-    shared = {name_of(r): r for r in again.recipes if name_of(r) in recipes}
-    for name, recipe in shared.items():
-        known, n_seeds = recipes[name]
-        assert recipe == known
-        if not name.startswith("faces"):
-            assert n_seeds <= AGAIN_SEED
-    scored = [r for r in again.recipes if r.objective == "score"]
-    assert [r.n_steps for r in scored] == [120_000, 9000]
-
-
-def test_a_set_that_only_score_matching_learned_has_its_table() -> None:
-    scored = replace(TINY, objective="score")
-    result = AGAIN.run("quick", recipes=(scored,), n_samples=64)
-    table = samples_table(result, TINY.data)
-    names = ["score matching", "held-out data", "Gaussian fit", "independent pixels"]
-    assert [row[0] for row in table.rows] == names
-    assert table.kinds == ("", "exact", "null", "null")
-    assert AGAIN.check(result) == []  # nothing is claimed of it
-
-
-def test_held_out_data_stand_beside_what_learns_nothing() -> None:
-    result = small("drl/fid")
-    table = fid_table(result)
-    assert table.kinds == ("", "", "exact", "null", "null", "null")
-    assert table.heads == ("images", "distance", "confidence", "nearest")
-    seconds = fid_table(result, ("seconds",), ("score matching", "held-out data"))
-    assert [row[0] for row in seconds.rows] == ["score matching", "held-out data"]
-    assert seconds.rows[1][1] == "–"
-
-
 def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
     one, two = (
         image_job(TINY, 64, seed=3, n_draws=n_draws).scalars for n_draws in (1, 2)
@@ -202,19 +134,6 @@ def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> Non
     assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
-def test_what_an_energy_completes_has_a_spread_and_its_baselines_have_none() -> None:
-    result = small("drl/inpainting")
-    found = result.scalars["rows"]["inpainted 1"]["distance"]
-    assert len(found) == 2 and found[0] != found[1]
-    mean = result.scalars["rows"]["mean"]["distance"]
-    assert mean[0] == mean[1]
-    shown = {row[0]: row[-1] for row in painting_table(result).rows}
-    assert {name for name, cell in shown.items() if "±" in cell} == {
-        "inpainted 1",
-        "inpainted 2",
-    }
-
-
 def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
     result = small("drl/interpolation")
     arcs = result.scalars["arc"]["distance"]
@@ -225,38 +144,6 @@ def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
     assert at_the_ends(result)["distance"] == pytest.approx(wanted, rel=1e-12)
     ends = [result.scalars[way]["distance"][1][0] for way in ("arc", "blend")]
     assert ends[0] == ends[1]  # both ways have the same ends
-
-
-def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:
-    result = small("drl/samples")
-    table = samples_table(result, "digits 8x8")
-    assert table.kinds == ("", "exact", "null", "null")
-    names = [row[0] for row in table.rows]
-    assert names[:2] == ["recovery likelihood", "held-out data"]
-    assert result.scalars["judge's accuracy"]["digits 8x8"] >= 0.98
-    assert table.caption.endswith("Data: scikit-learn's digits.")
-    result.scalars["sources"]["digits 8x8"] = "mnist/test"
-    caption = samples_table(result, "digits 8x8").caption
-    assert caption.endswith("Data: MNIST's test images.")
-
-
-def test_score_matching_stands_beside_samples_and_claims_nothing() -> None:
-    experiment = get_experiment("drl/samples")
-    recipes = (TINY, replace(TINY, objective="score"))
-    result = experiment.run("quick", recipes=recipes, n_samples=64, n_seeds=(2, 1))
-    table = samples_table(result, "digits 8x8")
-    assert table.kinds == ("", "", "exact", "null", "null")
-    assert [row[0] for row in table.rows][1] == "score matching"
-    runs = result.scalars["table"]
-    assert {name: len(row["steps"]) for name, row in runs.items()} == {
-        "digits 8x8": 2,
-        "digits 8x8, score matching": 1,
-    }
-    assert not any("score" in verdict.name for verdict in experiment.check(result))
-    figure = experiment.figure(result)
-    # White noise, levels 4, 2 and 0, clean samples, and their nearest data.
-    assert len(figure.axes) == 6
-    plt.close(figure)
 
 
 def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
@@ -286,15 +173,6 @@ def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
     other = replace(TINY, n_steps=7)
     trained_once(other, 0, tmp_path / "c" / "parts" / "x.safetensors")
     assert len(list((tmp_path / "trained").iterdir())) == 2
-
-
-def test_the_seconds_of_a_shared_training_are_those_of_the_training(tmp_path) -> None:
-    found = [
-        trained_once(TINY, 3, tmp_path / row / "parts" / "x.safetensors")
-        for row in "ab"
-    ]
-    assert found[0].seconds == found[1].seconds > 0
-    assert (found[0].stopped_at, found[0].message) == (TINY.n_steps, "")
 
 
 def test_the_seed_repeats_and_another_differs() -> None:
@@ -365,34 +243,3 @@ def test_images_outside_their_range_are_refused_before_any_work(monkeypatch) -> 
     for objective in ("recovery", "score"):
         with pytest.raises(InputError, match=words):
             train_images(replace(TINY, objective=objective), 0)
-
-
-def test_every_setting_and_variant_is_a_recipe() -> None:
-    for changes in (*SETTINGS.values(), *VARIANTS.values()):
-        recipe = replace(ImageRecipe(), **changes)
-        noises = recipe.noise.noises
-        assert len(recipe.chain.step_sizes(recipe.noise)) == recipe.n_levels
-        assert noises[0] == pytest.approx(0.2 / math.hypot(1, 0.2))
-    for recipe in RECIPES.values():
-        assert recipe.data == QUICK.data  # whose held-out digits stand beside it
-    assert QUICK.n_steps <= 1500
-    assert np.isclose(ImageRecipe().noise.noises[-1], 10 / math.hypot(1, 10))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"data": "digits"},
-        {"objective": "likelihood"},
-        {"network": "transformer"},
-        {"n_steps": 0},
-        {"trust": -1.0},
-        {"learning_rate": 0.0},
-        {"energy_scale": 0.0},
-        {"spectral_norm": True, "network": "convolution"},
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(changes) -> None:
-    with pytest.raises(InputError) as refused:
-        ImageRecipe(**changes)
-    assert "\n" not in str(refused.value)

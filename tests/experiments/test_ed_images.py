@@ -1,10 +1,7 @@
 """Energies of binary images: sets, evaluation against exact answers, experiments."""
 
 import math
-from dataclasses import replace
 
-import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 import torch
 
@@ -21,7 +18,6 @@ from ebmtut.experiments.ed.images import (
     ImageModel,
     anneal,
     binary_images,
-    draw_completions,
     fit_images,
     independent_bits,
     mixture_nll,
@@ -112,24 +108,6 @@ def test_the_walk_finds_log_z() -> None:
     )
 
 
-def test_completions_are_drawn_beside_what_is_given() -> None:
-    true, hidden = torch.ones(3, 4), torch.tensor([2, 3])
-    filled = torch.tensor([[1.0, 1.0, 0.0, 0.0]]).expand(3, -1)
-    figure = draw_completions(true, filled, hidden)
-    given, middle, last = (ax.images[0].get_array() for ax in figure.axes)
-    assert float(given.max()) == 1 and np.isclose(given.filled(0), 0.4).any()
-    assert float(middle.min()) == 0 and float(last[:, :2].min()) == 1
-    plt.close(figure)
-
-
-def test_four_panels_of_one_set_stand_in_two_rows() -> None:
-    pictures = get_experiment("ed/images")
-    panels = ("held-out data", "ED-Bern", "ED-Grid", "PCD, GWG")
-    figure = pictures.figure(pictures.stored(), sets=("MNIST 14x14",), panels=panels)
-    assert tuple(ax.get_title() for ax in figure.axes) == panels
-    plt.close(figure)
-
-
 def test_variety_counts_pairs() -> None:
     x = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 0]]).float()
     pairs = [(0, 1), (0, 2), (1, 2)]
@@ -153,13 +131,6 @@ def test_every_method_takes_steps_and_repeats_itself(method: str, network: str) 
     one, again = (fit_images(model, seed=3) for _ in range(2))
     assert one.losses.tolist() == again.losses.tolist()
     assert len(one.losses) == 2
-
-
-def test_perturbations_are_those_of_the_method() -> None:
-    model = ImageModel(n_flips=0.784)
-    assert model.perturbation(28).eps == pytest.approx(0.001)  # type: ignore[attr-defined]
-    pool = replace(model, method="ED-Pool").perturbation(8)
-    assert pool.blocks(64).shape == (16, 4)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("id", ["ed/images", "ed/images-table"])
@@ -195,17 +166,3 @@ def test_the_rows_from_end_to_end() -> None:
     assert "mixture" in repr(nll_table(result))
     assert "independent bits" in repr(HOW(row.stored()))
     assert pictures.figure(result).axes and row.figure(result).axes
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
-        ("method", "ED-Noise", "method must be"),
-        ("data", "digits", "data must be"),
-        ("n_flips", 0.0, "n_flips must be"),
-        ("network", "linear", "network must be"),
-    ],
-)
-def test_other_values_are_refused(field: str, value: object, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        ImageModel(**{field: value})  # type: ignore[arg-type]

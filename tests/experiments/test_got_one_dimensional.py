@@ -13,7 +13,6 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.coulomb import CoulombConfig, describe
 from ebmtut.experiments.got.coupling_1d import (
     CouplingConfig,
-    as_bytes,
     distance,
     entropic_dual,
     evaluate,
@@ -115,12 +114,6 @@ def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
     assert evaluate(product, problem, exact)["excess"] > 0.1
 
 
-def test_pictures_are_square_roots() -> None:
-    coupling = torch.tensor([[0.25, 1.0], [0.0, 0.0625]])
-    assert as_bytes(coupling).tolist() == [[128, 255], [0, 64]]
-    assert as_bytes(torch.zeros(2, 2)).max() == 0
-
-
 def test_entropic_potentials_are_those_of_the_projections() -> None:
     _, p, q, cost = problem = two_modes(16)
     plan = sinkhorn(p, q, cost, 0.1, 7)
@@ -213,14 +206,6 @@ def test_coupling_table_has_what_the_check_needs() -> None:
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
     verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["miss", "match", "miss"]
-
-
-def test_same_seed_same_couplings() -> None:
-    config = replace(SMALL, n_seeds=1, epsilons=(), budgets=(30,))
-    a, b, c = (COUPLING.run(config, seed=s) for s in (1, 1, 2))
-    name = "Gibbs-OT, power 2/30"
-    assert np.array_equal(a.arrays[name], b.arrays[name])
-    assert not np.array_equal(a.arrays[name], c.arrays[name])
 
 
 def test_coulomb_is_recovered_and_the_entropic_kernel_breaks() -> None:

@@ -9,11 +9,8 @@ import pytest
 
 from ebmtut.experiments.growth import (
     draw_growth,
-    draw_ratios,
     growth_table,
     load_growth,
-    load_report,
-    speed_table,
 )
 
 
@@ -50,16 +47,4 @@ def test_table_and_picture_show_what_is_stored(report, tmp_path):
     figure = draw_growth(changed)
     first = figure.axes[0].lines[0].get_ydata()
     assert first[0] == pytest.approx(2.0)
-    plt.close(figure)
-
-
-def test_the_first_table_and_its_picture_show_what_is_stored(report):
-    changed = deepcopy(report)
-    for row in changed["operations"]["Gibbs-OT"]["rows"]:
-        row["seconds"] |= {"ours": 2e-6, "POT": 14e-6}
-    discrepancy, flow = load_report("energy_discrepancy_amx"), load_report("flow")
-    first = str(speed_table(changed, discrepancy, flow)).splitlines()[2]
-    assert first.split()[-5:] == ["14", "µs", "2", "µs", "7"]
-    figure = draw_ratios(changed)
-    assert list(figure.axes[0].lines[0].get_xdata()) == pytest.approx([7.0] * 4)
     plt.close(figure)

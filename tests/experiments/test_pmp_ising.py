@@ -9,14 +9,12 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.chains import (
     SAMPLERS,
     draw,
-    equal_sweeps,
     start_samples,
     sweep_samples,
     update_samples,
@@ -25,7 +23,6 @@ from ebmtut.experiments.pmp.chains import (
 from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
-    structured_table,
     true_model,
 )
 from ebmtut.experiments.pmp.wrong_model import (
@@ -100,15 +97,6 @@ def test_every_sampler_draws_uniform_bits_without_couplings(method):
     assert list(seen) == [1, 3]
     for x in seen.values():
         assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(4000)).all()
-
-
-@pytest.mark.parametrize("method", ["Gibs", "PMP symetric", "PMMP"])
-def test_unknown_samplers_are_named(method):
-    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
-    with pytest.raises(InputError, match=rf"method must be .*{method}"):
-        draw(method, model, 2, (1,), generator=make_generator(0))
-    with pytest.raises(InputError, match=rf"method must be .*{method}"):
-        start_samples(method, 2, 3, generator=make_generator(0))
 
 
 def test_persistent_chains_go_on_and_reset_ones_do_not():
@@ -215,78 +203,5 @@ def test_single_updates_add_up_to_gibbs_sampling():
         assert (before.x == state.x).all(0).nonzero().tolist() == [[left_out]]
 
 
-def test_equal_sweeps_never_vanish():
-    assert equal_sweeps(1, 1000) == 1 and equal_sweeps(600, 200) == 30
-
-
 def number(cell):
     return float(cell.replace("\N{MINUS SIGN}", "-"))
-
-
-def test_structured_has_every_cell():
-    config = StructuredConfig(
-        side=3,
-        n_nodes=6,
-        methods=("PMP", "Gibbs-reset"),
-        sweeps=(5,),
-        updates=(3,),
-        n_data=20,
-        n_data_sweeps=5,
-        n_steps=2,
-        n_chains=3,
-        n_chains_persistent=3,
-        n_judged=8,
-    )
-    result = get_experiment("pmp/structured").run(config)
-    table = result.scalars["table"]
-    assert set(table) == {"lattice", "random graph"}
-    assert set(table["lattice"]["persistent"]) == {"PMP", "Gibbs", "GWG"}
-    experiment = get_experiment("pmp/structured")
-    assert len(experiment.check(result)) == 6
-    reset = structured_table("lattice", "reset")(result)
-    assert [line[0] for line in reset.rows] == ["PMP", "Gibbs-reset"]
-    assert reset.heads == ("sampler", "log MMD², 5", "RMSE, 5")
-    scored = experiment.null(result).scalars["table"]["lattice"]
-    assert (
-        len(
-            {
-                row["log_mmd2"][0]
-                for rows in scored.values()
-                for cells in rows.values()
-                for row in cells.values()
-            }
-        )
-        == 1
-    )
-    plt.close(experiment.figure(result))
-
-
-@pytest.mark.parametrize(
-    ("config", "change", "words"),
-    [
-        (ZerosConfig, {"methods": ("HMC",)}, "methods"),
-        (ZerosConfig, {"digit": 10}, "digit"),
-        (ZerosConfig, {"source": "mnits"}, "source"),
-        (ZerosConfig, {"sweeps": (0,)}, "sweeps"),
-        (ZerosConfig, {"n_chains_of": {"GWG": 0}}, "n_chains_of"),
-        (ZerosConfig, {"learning_rate": math.nan}, "learning_rate"),
-        (ZerosConfig, {"n_judged": 0}, "n_judged"),
-        (StructuredConfig, {"graphs": ("tree",)}, "graphs"),
-        (StructuredConfig, {"side": 2}, "side"),
-        (StructuredConfig, {"coupling": math.nan}, "coupling"),
-        (StructuredConfig, {"n_data": 0}, "n_data"),
-        (StructuredConfig, {"n_data_sweeps": 0}, "n_data_sweeps"),
-        (StructuredConfig, {"n_judged": 0}, "n_judged"),
-        (StructuredConfig, {"sweeps": (0,)}, "sweeps"),
-        (StructuredConfig, {"updates": (100, 0)}, "updates"),
-        (StructuredConfig, {"learning_rate": -1.0}, "learning_rate"),
-        (StructuredConfig, {"penalty": -0.1}, "penalty"),
-        (ToyConfig, {"theta": math.nan}, "theta"),
-        (ToyConfig, {"learning_rate": 0.0}, "learning_rate"),
-        (ToyConfig, {"solvers": ("LP",)}, "solvers"),
-        (ToyConfig, {"n_chains": 0}, "n_chains"),
-    ],
-)
-def test_bad_configurations(config, change, words):
-    with pytest.raises(InputError, match=words):
-        config(**change)
