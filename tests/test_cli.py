@@ -19,14 +19,14 @@ from matplotlib.figure import Figure
 
 from ebmtut import cli
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.data import DataUnavailable, RemoteFile
-from ebmtut.experiments.experiment import Experiment, resolve_device
+from ebmtut.data import RemoteFile
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.registry import available
 from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
-from ebmtut.results import Result, load_result, save_result
+from ebmtut.results import Result, load_result
 from tools import gpu
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -89,15 +89,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> s
     assert printed.err.startswith("ebmtut: ")
     assert printed.err.count("\n") == 1
     return printed.err
-
-
-def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.main(["list", "--results", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert [line.split()[0] for line in lines[1:51]] == list(facts())
-    assert cli.main(["list", "--paper", "got", "--results", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("got/") == 7
 
 
 def test_list_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -175,16 +166,6 @@ def test_run_stores_result_and_picture(
     assert [verdict["verdict"] for verdict in at["verdicts"]] == ["match"]
 
 
-def test_the_seed_decides(work: Work, tmp_path: Path) -> None:
-    found = []
-    for seed in ("3", "3", "4"):
-        words = ["run", "ed/window", "--seed", seed, "--quiet"]
-        assert cli.main([*words, "--results", str(tmp_path)]) == 0
-        found.append(load_result("ed/window", "quick", tmp_path).arrays["values"])
-    assert np.array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2])
-
-
 def test_redraw_computes_nothing(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,14 +183,6 @@ def test_redraw_computes_nothing(
     assert after.scalars["verdicts"][0]["verdict"] == "miss"
     assert after.provenance == before.provenance
     assert np.array_equal(after.arrays["values"], before.arrays["values"])
-
-
-def test_redraw_needs_a_result(
-    work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    words = ("run", "ed/window", "--redraw", "--results", str(tmp_path))
-    assert "no result of ed/window at scale quick" in refused(capsys, *words)
-    assert not work.calls
 
 
 def test_a_killed_run_leaves_the_old_result_and_goes_on(
@@ -259,18 +232,6 @@ def test_a_time_limit_ends_a_run_that_goes_on_later(
     assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
 
 
-def test_a_failing_figure_does_not_lose_the_result(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(result: Result) -> Figure:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(work, "figure", broken)
-    with pytest.raises(ZeroDivisionError):
-        cli.main(["run", "ed/window", "--results", str(tmp_path)])
-    assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
-
-
 def test_a_training_that_diverged_is_one_line(
     work: Work,
     tmp_path: Path,
@@ -286,22 +247,6 @@ def test_a_training_that_diverged_is_one_line(
     line = capsys.readouterr().err
     assert line.startswith("ebmtut: ") and line.count("\n") == 1
     assert line.endswith(": the loss is nan at step 7\n")
-
-
-def test_data_that_are_not_at_hand_are_one_line(
-    work: Work,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def lacks(config: Config, seed: int, device: str, checkpoint: Path) -> Outcome:
-        raise DataUnavailable("x.zip is not there: put it at /data/x.zip")
-
-    monkeypatch.setattr(work, "job", lacks)
-    words = ["run", "ed/window", "--results", str(tmp_path), "--quiet"]
-    assert cli.main(words) == cli.NO_DATA == gpu.NO_DATA
-    line = capsys.readouterr().err
-    assert line == "ebmtut: x.zip is not there: put it at /data/x.zip\n"
 
 
 def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,42 +282,6 @@ def test_bad_values_are_refused_before_any_work(
     assert line in refused(capsys, *words)
     assert not work.calls
     assert not root.exists()
-
-
-def test_an_unwritable_folder_is_refused_before_any_work(
-    work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    words = ("run", "ed/window", "--results", str(tmp_path / "file"))
-    assert "cannot be written to" in refused(capsys, *words)
-    assert not work.calls
-
-
-def test_a_wrong_command_line_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["fly"], ["run"], ["run", "ed/window", "--seed"]):
-        with pytest.raises(SystemExit) as caught:
-            cli.main(words)
-        assert caught.value.code == 2
-
-
-def test_a_bug_is_no_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only an InputError ends in one line; anything else keeps its traceback."""
-
-    def bug(id: str) -> Experiment[Config]:
-        raise ValueError("a bug")
-
-    monkeypatch.setattr(cli, "get_experiment", bug)
-    with pytest.raises(ValueError, match="a bug"):
-        cli.main(["run", "ed/window"])
-
-
-def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert resolve_device("auto") == resolve_device("cpu") == "cpu"
-    with pytest.raises(InputError, match="got 'cuda': no CUDA device"):
-        resolve_device("cuda")
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert resolve_device("auto") == resolve_device("cuda") == "cuda"
 
 
 def test_notebooks_refuse_wrong_values_before_any_work(tmp_path: Path) -> None:
@@ -439,17 +348,6 @@ def test_data_says_where_files_are(
     assert "checkerboard" in out
 
 
-def test_a_reader_may_stop_early():
-    """Closing the pipe, as `head` does, is no error."""
-    command = [sys.executable, "-m", "ebmtut.cli", "list", "--json"]
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipe) as process:
-        process.stdout.close()  # before it has written a word
-        errors = process.stderr.read()
-    assert errors == b""
-    assert process.returncode == 0
-
-
 def test_what_the_machine_lacks_is_one_line(
     work: Work,
     tmp_path: Path,
@@ -478,15 +376,6 @@ def test_what_the_machine_lacks_is_one_line(
             cli.main(list(run))
 
 
-def test_an_empty_folder_is_not_the_working_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["list", "--results", ""])
-    assert end.value.code == 2
-    assert "must be a folder, got ''" in capsys.readouterr().err
-
-
 def test_a_damaged_row_is_marked_and_the_others_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -499,15 +388,3 @@ def test_a_damaged_row_is_marked_and_the_others_listed(
     assert "holds no readable result" in line
     rows = {row.split()[0]: row for row in told.out.splitlines() if "/" in row}
     assert "damaged" in rows["ed/window"] and len(rows) > 30
-
-
-def test_arrays_of_another_run_mark_their_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for value, root in ((1.0, tmp_path / "a"), (2.0, tmp_path / "b")):
-        arrays = {"x": np.full(3, value)}
-        save_result(Result("ed/window", "full", {}, {}, arrays), root)
-    place = Path("ed", "window", "full", "arrays.npz")
-    shutil.copy(tmp_path / "a" / place, tmp_path / "b" / place)
-    assert cli.main(["list", "--results", str(tmp_path / "b")]) == 0
-    assert "is not the file of result.json" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """The ledger is honest: nothing stored, nothing claimed; stored words not believed."""
 
-import itertools
 import json
 import math
 import re
@@ -14,14 +13,12 @@ import torch
 
 from ebmtut import results
 from ebmtut._digests import json_digest
-from ebmtut.checks import InputError
 from ebmtut.experiments.facts import facts, get_fact, papers
-from ebmtut.experiments.registry import SCALES, available, page_of
+from ebmtut.experiments.registry import SCALES, available
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
 from ebmtut.ledger import (
     counts,
     lines,
-    listing,
     numbers_html,
     paper_html,
     reference_rows,
@@ -68,24 +65,6 @@ def test_nothing_is_claimed_of_an_empty_folder(tmp_path: Path) -> None:
             assert row.fact.id in available()
 
 
-def test_live_needs_the_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An experiment that no page shows is not live."""
-    monkeypatch.setattr(listing, "available", lambda: ["ed/window"])
-    monkeypatch.setattr(listing, "page_of", lambda id: page_of(id, tmp_path))
-
-    def live() -> list[str]:
-        found = rows(tmp_path / "results")
-        return [row.fact.id for row in found if row.scales["quick"].state == "live"]
-
-    assert live() == []
-    page_of.cache_clear()
-    (tmp_path / "ed").mkdir()
-    (tmp_path / "ed" / "page.ipynb").write_text("(ed-window)=\n# Windows")
-    assert live() == ["ed/window"]
-
-
 def test_a_stored_result_is_judged(tmp_path: Path) -> None:
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     row = next(row for row in rows(tmp_path) if row.fact.id == RMSE[0])
@@ -126,52 +105,6 @@ def sign(path: Path, content: dict[str, Any]) -> None:
 def _full(ledger: list[Row]) -> ScaleState:
     (row,) = [row for row in ledger if row.fact.id == RMSE[0]]
     return row.scales["full"]
-
-
-def test_only_the_asked_scales_are_read(tmp_path: Path) -> None:
-    """The book's page leaves out what a reader ran at quick scale."""
-    store(tmp_path, RMSE[0], "quick", ising_verdicts())
-    shown = {row.fact.id: row for row in rows(tmp_path, scales=("full", "paper"))}
-    assert shown[RMSE[0]].scales["quick"].state != "stored"
-    read = {row.fact.id: row for row in rows(tmp_path)}
-    assert read[RMSE[0]].scales["quick"].state == "stored"
-
-
-def test_papers_are_chosen_by_key(tmp_path: Path) -> None:
-    assert {row.fact.paper for row in rows(tmp_path, paper="got")} == {"got"}
-    with pytest.raises(InputError, match=r"paper must be one of all, ed, .*'ebm'"):
-        rows(tmp_path, paper="ebm")
-
-
-def test_json_of_a_row(tmp_path: Path) -> None:
-    store(tmp_path, RMSE[0], "full", ising_verdicts())
-    for row in rows(tmp_path):
-        entry = json.loads(json.dumps(row.to_json(), allow_nan=False))
-        assert set(entry) == {"id", "paper", "title", "scales"}
-        assert set(entry["scales"]) == set(SCALES)
-        for at in entry["scales"].values():
-            assert set(at) == {"state", "verdicts"}
-            for verdict in at["verdicts"]:
-                wanted = {"name", "ours", "target", "published", "verdict", "reason"}
-                assert wanted <= set(verdict)
-
-
-def test_text_table_fits_a_terminal(tmp_path: Path) -> None:
-    """Every line has at most 100 columns, with the most verdicts a row can have."""
-    table = get_fact("ed/densities-table").table("NLL")
-    printed = list(itertools.product(table.published, table.columns))[:20]
-    values = [1.0] * 10 + [99.0] * 10
-    kinds = [
-        *(compare(*NLL, *at, value) for at, value in zip(printed, values, strict=True)),
-        *(claim(f"x{k}", 1.0, "at least", 1.0) for k in range(10)),
-        *(compare(*NLL, "ED-Grid", column, 20.0) for column in table.columns),
-    ]
-    store(tmp_path, "ed/densities-table", "paper", kinds)
-    text = text_table(rows(tmp_path))
-    assert max(map(len, text.splitlines())) <= 100
-    assert "10= 10+ 10- 7?" in text
-    for id in facts():
-        assert f"\n{id} " in text
 
 
 def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) -> None:
@@ -368,16 +301,6 @@ def test_slack_of_the_mmd_is_the_noise_of_its_protocol() -> None:
     )
 
 
-def test_references_refuse_bad_sizes() -> None:
-    assert reference_rows("got/wnmf-digits", "time an epoch") == []
-    with pytest.raises(InputError, match=r"n_points .*>= 2, got 1"):
-        reference_rows("ed/densities-table", "MMD", n_points=1)
-    with pytest.raises(InputError, match=r"n_repeats .*>= 2, got 0"):
-        reference_rows("ed/densities-table", "MMD", n_repeats=0)
-    with pytest.raises(InputError, match="table of ed/densities-table"):
-        reference_rows("ed/densities-table", "FID")
-
-
 def no_references(id: str, table: str) -> list[Reference]:
     return []
 
@@ -448,26 +371,6 @@ def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
     assert "paper: the same run" in states["got/coulomb"]
     assert "paper: ready, not run" in states["got/coupling-1d"]
     assert "paper: it runs nothing here" in states["got/temperature-bound"]
-
-
-def test_list_and_page_say_the_same_of_the_papers_own_scale(tmp_path: Path) -> None:
-    store(tmp_path, "got/coulomb", "full", [])
-    ledger = rows(tmp_path, paper="got")
-    states = {row.fact.id: row.scales["paper"].state for row in ledger}
-    # Of a row whose full run is not stored there is no such run, either.
-    assert {id for id, state in states.items() if state == "same run"} == {
-        "got/coulomb"
-    }
-    assert paper_html(ledger, no_references).count("paper: the same run") == 1
-    assert text_table(ledger).count("same run") == 2  # its legend is one
-    assert [list(row.stored()) for row in ledger if row.stored()] == [["full"]]
-
-
-def test_page_lists_which_claim_failed(tmp_path: Path) -> None:
-    claims = [claim("a", 0.4, "at most", 0.5), claim("b", 0.6, "at most", 0.5)]
-    store(tmp_path, "ed/epsilon", "full", claims)
-    first = numbers_html(rows(tmp_path), no_references).split("<tr ")[1]
-    assert "<td>b</td><td>0.6</td><td>at most 0.5</td>" in first
 
 
 def test_the_page_names_what_was_missed() -> None:

@@ -103,20 +103,6 @@ def informed_moves(n_steps, device):
     boltzmann_gwg(glass(device), start, n_steps, generator=make_generator(0, device))
 
 
-@pytest.mark.parametrize("run", [boltzmann_gibbs, boltzmann_gwg])
-def test_dense_chains_of_a_gpu_are_those_of_the_compiled_code(run):
-    """It waits a few times in all; plain torch launched 9 or 58 operations per site."""
-    start = torch.zeros(3, 5)
-    want = run(glass("cpu"), start, 4, generator=make_generator(0))
-    with pretended_gpu() as (device, waited):
-        model, x = glass(device), start.to(device)
-        waited.clear()
-        found = run(model, x, 4, generator=make_generator(0, device))
-        n_waits = len(waited)
-        assert found.device.type == device and torch.equal(found.cpu(), want)
-    assert n_waits <= 7, waited
-
-
 def layers(n_steps, device):
     generator = make_generator(0, device)
     model = random_rbm(3, 4, generator=generator)
@@ -234,22 +220,6 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
     assert len(waits[1]) - len(waits[0]) == 3 * (alive + gaps + loop)
 
 
-def test_step_sizes_that_follow_the_acceptance_rate_wait_once_more():
-    """For the rates and the levels together."""
-    noise, waits = geometric_noise(2, 0.5, 2.0), []
-    for n_steps in (3, 6):
-        with pretended_gpu() as (device, waited):
-            generator = make_generator(0, device)
-            energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
-            chain = ConditionalChain(2, adjusted=True)
-            loss = RecoveryLikelihood(noise, chain, target_acceptance=0.6)
-            config = TrainConfig(n_steps, 6, precision="float32")
-            train(energy, loss, zeros, config, generator=generator)
-            waits.append(len(waited))
-    alive, rates, gaps, loop = 1, 1, 1, 1
-    assert waits[1] - waits[0] == 3 * (alive + rates + gaps + loop)
-
-
 @pytest.mark.parametrize("n_backward", [None, 1])
 def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
     """Where all samples are evaluated, those that are the data count nothing, too."""
@@ -282,13 +252,3 @@ def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
     with pretended_gpu() as (device, _):
         theirs = found(device)
     torch.testing.assert_close(theirs, ours)
-
-
-def test_a_gpu_has_no_product_of_integers():
-    """Torch's CUDA multiplies no matrices of them: the pretended one says so, too."""
-    with pretended_gpu() as (device, _):
-        bits = torch.ones(3, 4, device=device, dtype=torch.int64)
-        assert (bits * bits).sum(1).cpu().tolist() == [4] * 3
-        assert (bits.double() @ bits[0].double()).cpu().tolist() == [4] * 3
-        with pytest.raises(AssertionError, match="aten::mv: a product of integers"):
-            bits @ bits[0]

@@ -18,32 +18,6 @@ def fixes() -> ModuleType:
     return module
 
 
-def test_lists_of_parameters_have_no_terms(fixes: ModuleType) -> None:
-    body = '<dt class="sig py">f(<dl><dd>a</dd></dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>'
-    mended = (
-        '<dt class="sig py">f(<dl role="presentation"><dd role="presentation">a</dd>'
-        "</dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>"
-    )
-    assert fixes.reachable(body) == mended
-
-
-def test_what_unfolds_holds_no_link(fixes: ModuleType) -> None:
-    body = '<summary>Expand for references to <a href="#f"><b>f</b></a></summary>'
-    assert fixes.reachable(body) == (
-        "<summary>Expand for references to <b>f</b></summary>"
-    )
-
-
-def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
-    body = (
-        '<div role="list" class="citation-list">'
-        '<div class="citation" role="doc-biblioentry">A book.</div></div>'
-    )
-    assert fixes.reachable(body) == (
-        '<div class="citation-list"><div class="citation">A book.</div></div>'
-    )
-
-
 def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
     numbers = {
         "ed/index": {"idea": (1, 1), "quick": (1, 2), "again": (1, 3), "end": (1, 4)},
@@ -76,13 +50,6 @@ def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
     mended = fixes.reachable(f"<div>{view}</div>{state}")
     assert mended.startswith("<div><noscript><p>An interactive figure")
     assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")
-
-
-def test_an_empty_cell_is_no_head(fixes: ModuleType) -> None:
-    body = '<tr><th scope="col"></th><th scope="col">a</th></tr>'
-    assert fixes.reachable(body) == (
-        '<tr><td scope="col"></td><th scope="col">a</th></tr>'
-    )
 
 
 def test_only_listings_are_searched_for_names(

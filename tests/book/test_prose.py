@@ -13,12 +13,9 @@ from tools.paths import BOOK
 from tools.prose import (
     CHAPTERS,
     REWRITTEN,
-    html_tables,
-    markdown_tables,
     over_budget,
     read_page,
     story_pages,
-    visible,
 )
 
 PAGES = story_pages()
@@ -92,13 +89,6 @@ def test_only_what_is_visible_counts(tmp_path: Path) -> None:
     assert page.code_lines == 2
 
 
-def test_a_fold_ends_where_its_fence_does() -> None:
-    nested = (
-        "````{exercise}\nseen\n```{code} python\nhidden\n```\nseen again\n````\nend"
-    )
-    assert visible(nested).split("\n") == ["seen", "seen again", "end"]
-
-
 def test_tables_and_figures_count_where_they_are_shown(tmp_path: Path) -> None:
     html = {"text/html": table(3, 2)}
     page = page_of(
@@ -113,27 +103,6 @@ def test_tables_and_figures_count_where_they_are_shown(tmp_path: Path) -> None:
     assert page.figures == 1
     assert page.words == 0
     assert page.counted_minutes == 3
-
-
-def test_width_grows_with_the_longest_entries() -> None:
-    (narrow,), (wide,) = html_tables(table(2, 3)), html_tables(table(2, 3, "1.2345"))
-    assert narrow.width < wide.width < 700
-    (text,) = markdown_tables("| a |\n|---|\n| " + "word " * 100 + "|\n")
-    assert text.width < 700  # a text wraps
-
-
-@pytest.mark.parametrize(
-    ("sentence", "minutes"),
-    [
-        ("Reading takes ten minutes, running one.", 10),
-        ("It reads in\ntwelve minutes.", 12),
-        ("Reading time: 25 minutes.", 25),
-        ("Reading takes about **8 minutes**.", 8),
-        ("Training takes nine minutes.", None),
-    ],
-)
-def test_stated_reading_time_is_found(tmp_path: Path, sentence, minutes) -> None:
-    assert page_of(tmp_path, markdown(sentence)).stated_minutes == minutes
 
 
 # --------------------------------------------- each budget can be exceeded
@@ -155,9 +124,3 @@ HUGE = {
 def test_excess_is_caught(tmp_path: Path, what: str) -> None:
     (over,) = over_budget(page_of(tmp_path, *HUGE[what]))
     assert what in over
-
-
-def test_first_page_may_be_longer(tmp_path: Path) -> None:
-    words = markdown("word " * 1800)
-    assert over_budget(page_of(tmp_path, words))
-    assert not over_budget(page_of(tmp_path, words, name="index.ipynb"))

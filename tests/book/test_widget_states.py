@@ -62,12 +62,6 @@ def test_scripts_are_those_of_the_package(
     assert model_of(stored)["_esm"] == "export default {}"
 
 
-def test_two_executions_are_stored_alike(executed: NotebookNode) -> None:
-    again = copy.deepcopy(executed)
-    text = next(iter(again.metadata["widgets"][STATE]["state"]))
-    assert text not in str(clean_notebook(again))
-
-
 def test_a_widget_without_state_is_reported(executed: NotebookNode) -> None:
     del executed.metadata["widgets"]
     assert widgets_without_state(clean_notebook(executed)) == 1
@@ -93,13 +87,3 @@ def test_a_still_follows_every_widget_of_the_book() -> None:
                 assert len(still.metadata.mystnb.image.alt) > 40
                 assert "image/png" in still.outputs[0].data and still.source
     assert n_drawn >= 9
-
-
-def test_a_still_shows_the_state_that_is_stored(executed: NotebookNode) -> None:
-    pictures = []
-    for theta in (0.25, 0.5):
-        notebook = copy.deepcopy(executed)
-        model_of(notebook)["theta"] = theta
-        add_stills(notebook)
-        pictures.append(notebook.cells[1].outputs[0].data["image/png"])
-    assert pictures[0] != pictures[1]

@@ -9,7 +9,6 @@ import time
 from contextlib import ExitStack
 
 import nbformat
-import papermill
 import psutil
 import pytest
 
@@ -20,7 +19,6 @@ from ebmtut.results import load_result
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.identity import run_identity
-from ebmtut.sweeps.one_run import execute
 from tests.sweeps import cluster_row
 from tests.sweeps.killing import (
     VICTIMS,
@@ -123,16 +121,6 @@ def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
         gather(out, x="seed")
 
 
-def test_failures_are_recorded_and_stop_nothing(page, capsys):
-    words = "eps=0.1,0.5,0.6"  # the last two raise, kill their kernel
-    assert sweep(page, words) == {"done": 1, "failed": 1, "killed": 1}
-    (said,) = (k for k in capsys.readouterr().err.splitlines() if "failed: " in k)
-    assert said.endswith("eps is too dear")
-    told = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
-    assert "eps is too dear" in told[0.5]["error"]
-    assert not of_sweep(page.parent)  # no kernel is left
-
-
 @runs_are_bare
 def test_what_failed_is_done_with_and_what_was_killed_is_not(page):
     words, out = "eps=0.1,0.5,0.6", page.parent / "out"  # they raise, die
@@ -159,26 +147,6 @@ def test_a_run_is_ended_when_its_time_is_over(page):
     (record,) = load_runs(page.parent / "out").values()
     assert "ended after 3 s" in record["error"]
     assert not of_sweep(page.parent)
-
-
-@pytest.mark.parametrize(("n_deaths", "status"), [(2, "done"), (3, "failed")])
-def test_a_kernel_that_never_spoke_is_started_again(
-    page, monkeypatch, n_deaths, status
-):
-    run_notebook, deaths = papermill.execute_notebook, [None] * n_deaths
-
-    def stillborn(*words, **options):
-        if deaths:
-            deaths.pop()
-            raise RuntimeError("Kernel died before replying to kernel_info")
-        run_notebook(*words, **options)
-
-    monkeypatch.setattr(papermill, "execute_notebook", stillborn)
-    about = {"notebook": page.name}
-    folder = page.parent / "runs"
-    folder.mkdir()
-    assert execute(str(page), str(folder), "one", {"n_steps": 2}, about) == status
-    assert deaths == []
 
 
 @runs_are_bare
@@ -306,26 +274,6 @@ def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsy
 
 
 @runs_are_bare
-def test_columns_of_one_name_are_kept_apart(page):
-    """A parameter, a recorded number and the sweep's own column of the same name."""
-    names = ("seconds", "commit", "run", "status")
-    write_notebook(
-        page,
-        parameters="\n".join(f"{name}: int = 3" for name in names)
-        + "\nresults_dir: str = ''",
-        work="from ebmtut.results import record",
-        last=f"record('f', dict.fromkeys({names}, 5.0), results_dir)",
-    )
-    sweep(page, *(f"{name}=4" for name in names))
-    gather(page.parent / "out")
-    (row,) = table(page.parent / "out")
-    (record,) = load_runs(page.parent / "out").values()
-    for name in names:
-        assert (row[name], row[f"f.{name}"]) == ("4", "5.0")
-        assert row[f"sweep.{name}"] == str(record[{"run": "name"}.get(name, name)])
-
-
-@runs_are_bare
 def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     write_notebook(
         page,
@@ -345,18 +293,6 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
 
 
-def test_two_sweeps_do_not_share_a_folder(page):
-    from filelock import FileLock
-
-    out = page.parent / "out"
-    out.mkdir()
-    with (
-        FileLock(out / ".lock"),
-        pytest.raises(InputError, match="another sweep is running"),
-    ):
-        sweep(page, "eps=0.1")
-
-
 @pytest.fixture
 def cluster():
     """A real scheduler and two workers, each a process."""
@@ -365,13 +301,6 @@ def cluster():
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
         yield cluster
-
-
-def test_a_cluster_makes_the_same_sweep(page, cluster):
-    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
-    words += ["--out", str(page.parent / "out")]
-    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
-    assert len(table(page.parent / "out")) == 2
 
 
 def test_a_cluster_makes_the_jobs_of_a_row(cluster, tmp_path, monkeypatch):
@@ -445,17 +374,6 @@ def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
     assert not (tmp_path / "runs" / "one").exists()
 
 
-def test_a_run_whose_folder_was_cleared_away_puts_nothing_in_its_place(page, tmp_path):
-    """A later call clears what is half-made, while a cluster may go on with it."""
-    work = "import pathlib, shutil\nshutil.rmtree(pathlib.Path(results_dir).parent)\n"
-    write_notebook(page, work=work, last="raise ValueError('too late')")
-    (tmp_path / "runs").mkdir()
-    arguments = (str(page), str(tmp_path / "runs"), "one", {"eps": 0.1}, {})
-    with pytest.raises(RuntimeError, match="cleared away by a later call"):
-        execute(*arguments)
-    assert not (tmp_path / "runs" / "one").exists()
-
-
 def test_bad_calls_are_one_line(page, tmp_path, capsys):
     for words, told in (
         (["gather", str(tmp_path / "none")], "holds no sweep"),
@@ -473,13 +391,3 @@ def test_bad_calls_are_one_line(page, tmp_path, capsys):
         assert main([*words, *out]) == 2
         told_there = capsys.readouterr().err.splitlines()[-1]
         assert told in told_there
-
-
-def test_a_damaged_record_is_named(page, monkeypatch):
-    monkeypatch.setattr(supervision, "_CHILD", TRIVIAL)
-    sweep(page, "eps=0.1")
-    (name,) = load_runs(page.parent / "out")
-    path = page.parent / "out" / "runs" / name / "run.json"
-    path.write_text(json.dumps([1]), "utf-8")
-    with pytest.raises(InputError, match="is damaged"):
-        gather(page.parent / "out")

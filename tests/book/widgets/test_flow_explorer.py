@@ -7,7 +7,6 @@ import pytest
 import torch
 from playwright.sync_api import Browser
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
@@ -106,15 +105,3 @@ def test_time_runs_and_samples_are_added(visit: Visit) -> None:
     assert energy is not None and same is not None
     assert energy[1] == same[1], "without rates nothing moves"
     assert visit.problems == []
-
-
-def test_all_lattices_have_one_side_and_whole_windows() -> None:
-    small = TrainedFlow("small", 0.1, network(4))
-    with pytest.raises(
-        InputError, match=r"'small' must see the .* sites of the lattice"
-    ):
-        flow_explorer([TrainedFlow("weak", 0.1, network()), small])
-    with pytest.raises(InputError, match=r"must see the .* sites of the lattice"):
-        flow_explorer([TrainedFlow("near", 0.1, network(window=3))])
-    with pytest.raises(InputError, match="number of flows"):
-        flow_explorer([])

@@ -88,35 +88,6 @@ def test_keyboard_and_mouse_choose_the_landscape(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def test_divergence_is_said_for_its_setting(visit: Visit) -> None:
-    page = visit.page
-    slider(page, "M").press("Home")
-    slider(page, "w").press("Home")
-    assert page.locator("p", has_text="diverged").is_visible()
-    label = page.locator("canvas").first.get_attribute("aria-label")
-    assert label == "Landscape learned with eps = 0.1, M = 1, w = 0: diverged"
-    # The canvas holds a text now, larger than a landscape of 8 x 8.
-    assert page.evaluate(BRIGHTEST)[0] > 8
-
-
-def test_focus_is_seen(visit: Visit) -> None:
-    visit.page.keyboard.press("Tab")
-    style = "e => getComputedStyle(e).outlineStyle"
-    assert slider(visit.page, "eps").evaluate(style) == "solid"
-
-
-def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> None:
-    healthy = (site / "page.html").read_text("utf-8")
-    deaf = healthy.replace('addEventListener(\\"input\\"', 'addEventListener(\\"x\\"')
-    assert deaf != healthy
-    (site / "deaf.html").write_text(deaf, "utf-8")
-    with visitor(browser) as visit:
-        visit.open((site / "deaf.html").as_uri())
-        visit.wait_for_widgets()
-        assert len(visit.dead_sliders()) == 2 * len(KNOBS)
-        assert visit.problems == []
-
-
 EMPTY = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <title>A live widget</title><link rel="icon" href="data:,"></head>
 <body></body></html>"""
@@ -170,11 +141,6 @@ def live(browser: Browser, site: Path) -> Iterator[Visit]:
         visit.page.evaluate(FAKE_MODEL)
         visit.page.evaluate(OPEN, [widget._esm, values])
         yield visit
-
-
-def test_a_page_without_a_kernel_offers_no_learning(visit: Visit) -> None:
-    assert visit.page.get_by_role("button").count() == 0
-    assert not visit.page.get_by_text("learned here").is_visible()
 
 
 def test_the_button_asks_the_kernel_and_shows_its_answer(live: Visit) -> None:

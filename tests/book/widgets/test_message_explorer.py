@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ebmtut.widgets import (
     SmallGraph,
     message_explorer,
 )
-from tools.pages import PHONE, Visit, visitor
+from tools.pages import Visit, visitor
 
 pytestmark = pytest.mark.browser
 
@@ -177,32 +176,3 @@ def test_an_edge_flips_by_mouse_and_by_its_button(visit: Visit) -> None:
     page.get_by_role("button", name="flip the coupling x1–x4").click()
     assert expected(SMALL_GRAPHS[0], 20) in note.inner_text()
     assert visit.wrong() == []
-
-
-def test_a_finger_flips_too(browser: Browser, site: Path) -> None:
-    context = browser.new_context(
-        viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True
-    )
-    page = context.new_page()
-    page.goto((site / "page.html").as_uri())
-    page.locator("canvas").first.wait_for()
-    press_edge(page, 0, 3, tap=True)
-    assert expected(flipped(3), 20) in page.locator(".ex-note").inner_text()
-    context.close()
-
-
-def test_play_runs_through_the_sweeps(visit: Visit) -> None:
-    page = visit.page
-    page.get_by_role("button", name="play the sweeps").click()
-    assert page.get_by_role("button", name="stop").is_visible()
-    page.wait_for_function(
-        "document.querySelector('.ex-note').textContent.startsWith('After 2 sweeps')"
-    )
-    page.get_by_role("button", name="stop").click()
-    assert page.get_by_role("button", name="play the sweeps").is_visible()
-
-
-def test_focus_is_seen(visit: Visit) -> None:
-    visit.page.keyboard.press("Tab")
-    style = "e => getComputedStyle(e).outlineStyle"
-    assert visit.page.get_by_label("graph").evaluate(style) == "solid"

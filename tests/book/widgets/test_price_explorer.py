@@ -124,28 +124,5 @@ def test_prices_settle_only_where_they_cool(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def test_result_is_seen_together_with_the_controls(visit: Visit) -> None:
-    """On a phone, too, and nothing to press is smaller than a finger."""
-    page = visit.page
-    page.set_viewport_size({"width": 390, "height": 844})
-    top = page.locator(".ex-controls").bounding_box()
-    line = page.locator(".ex-note").bounding_box()
-    assert top and line and line["y"] + line["height"] - top["y"] < 844
-    for kind in ("select", "input", "button"):
-        for control in page.locator(f".price-explorer {kind}").all():
-            box = control.bounding_box()
-            assert box and box["height"] >= 44, kind
-
-
 def end_of(page: Page) -> None:
     page.get_by_role("slider", name=re.compile("^iterations")).press("End")
-
-
-def test_play_starts_anew_and_stops(visit: Visit) -> None:
-    page = visit.page
-    page.get_by_role("button", name="play").click()
-    page.wait_for_function(
-        "/^Iteration [3-9]/.test(document.querySelector('.ex-note').textContent)"
-    )
-    page.get_by_role("button", name="stop").click()
-    assert page.get_by_role("button", name="play").is_visible()

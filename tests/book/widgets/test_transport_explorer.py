@@ -1,7 +1,6 @@
 """The widget of transport: its script against the package, and its page in use."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ebmtut.transport import (
     gibbs_ot_iteration,
 )
 from ebmtut.widgets import TWO_DISTRIBUTIONS, TransportExplorer, transport_explorer
-from tools.pages import PHONE, Visit, visitor
+from tools.pages import Visit, visitor
 
 pytestmark = pytest.mark.browser
 
@@ -176,20 +175,6 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def test_keyboard_shapes_a_distribution(visit: Visit) -> None:
-    page = visit.page
-    choice(page, "side to shape").select_option("q, below")
-    slider(page, "bar").press("Home")
-    slider(page, "height").press("End")
-    label = page.locator("canvas").first.get_attribute("aria-label")
-    assert label == "Bar 1 of q is 1.00 high"
-    q = [1.0, *TWO_DISTRIBUTIONS[0].q[1:]]
-    expected = expected_note(TWO_DISTRIBUTIONS[0].p, q, "squared", 40)
-    assert page.locator(".ex-note").inner_text().startswith(expected)
-    chosen = choice(page, "shapes").locator("option:checked")
-    assert chosen.inner_text() == "your own"
-
-
 def at(page: Page, x: float, y: float) -> tuple[float, float]:
     """Return where on the screen a point of the first picture is, in shares."""
     canvas = page.locator("canvas").first
@@ -197,22 +182,6 @@ def at(page: Page, x: float, y: float) -> tuple[float, float]:
     box = canvas.bounding_box()
     assert box is not None
     return box["x"] + x * box["width"], box["y"] + y * box["height"]
-
-
-def test_mouse_draws_a_distribution(visit: Visit) -> None:
-    page = visit.page
-    before = page.locator(".ex-note").inner_text()
-    page.mouse.move(*at(page, 4.5 / 32, 0.25))
-    page.mouse.down()
-    page.mouse.move(*at(page, 9.5 / 32, 0.1), steps=10)
-    page.mouse.up()
-    label = page.locator("canvas").first.get_attribute("aria-label") or ""
-    # From the middle line 210 of the 240 pixels are a height of one.
-    found = re.fullmatch(r"Bar 10 of p is (\d\.\d\d) high", label)
-    assert found
-    assert float(found[1]) == pytest.approx(0.4 * 480 / 210, abs=0.02)
-    assert page.locator(".ex-note").inner_text() != before
-    assert visit.wrong() == []
 
 
 def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
@@ -234,32 +203,3 @@ def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
     ends = np.array([0.1, 0.4]) * 480 / 210
     assert heights == pytest.approx(np.linspace(*ends, 21).tolist(), abs=0.02)
     assert visit.wrong() == []
-
-
-def test_a_finger_draws_too(browser: Browser, site: Path) -> None:
-    context = browser.new_context(
-        viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True
-    )
-    page = context.new_page()
-    page.goto((site / "page.html").as_uri())
-    page.locator("canvas").first.wait_for()
-    page.touchscreen.tap(*at(page, 20.5 / 32, 0.75))
-    label = page.locator("canvas").first.get_attribute("aria-label") or ""
-    assert label.startswith("Bar 21 of q is 0.5")
-    context.close()
-
-
-def test_play_runs_on(visit: Visit) -> None:
-    page = visit.page
-    page.get_by_role("button", name="play the iterations").click()
-    page.wait_for_function(
-        "document.querySelector('.ex-note').textContent.includes('After 3 ')"
-    )
-    page.get_by_role("button", name="stop").click()
-    assert page.get_by_role("button", name="play the iterations").is_visible()
-
-
-def test_focus_is_seen(visit: Visit) -> None:
-    visit.page.keyboard.press("Tab")
-    style = "e => getComputedStyle(e).outlineStyle"
-    assert choice(visit.page, "shapes").evaluate(style) == "solid"
