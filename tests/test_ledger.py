@@ -5,7 +5,6 @@ import math
 import re
 from collections import Counter
 from html import escape as html_escape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from ebmtut import results
 from ebmtut._digests import json_digest
 from ebmtut.experiments.facts import facts, get_fact, papers
 from ebmtut.experiments.registry import SCALES, available
-from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
+from ebmtut.experiments.verdicts import claim, compare, to_json
 from ebmtut.ledger import (
     counts,
     lines,
@@ -27,21 +26,20 @@ from ebmtut.ledger import (
     tally,
     text_table,
 )
-from ebmtut.ledger.listing import QUOTED, Row, ScaleState
-from ebmtut.ledger.reference import Reference
+from ebmtut.ledger.listing import QUOTED
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
 NLL = ("ed/densities-table", "NLL")
 
 
-def store(root: Path, id: str, scale: str, verdicts: list[Verdict]) -> None:
+def store(root, id, scale, verdicts):
     scalars: dict[str, Any] = {"verdicts": [to_json(verdict) for verdict in verdicts]}
     scalars["protocol"] = "three seeds, <one> thread"
     origin = results.Provenance(seed=7, commit="abc", device="cpu", duration_s=90.0)
     results.save_result(results.Result(id, scale, {}, scalars, {}, origin), root)
 
 
-def ising_verdicts() -> list[Verdict]:
+def ising_verdicts():
     kinds = {"10x10, 0.1": 5.2, "10x10, 0.2": 3.9, "10x10, 0.3": 3.12}
     cells = [
         compare(*RMSE, "ED-Grid", column, ours, stderr=0.001, n_seeds=3)
@@ -52,7 +50,7 @@ def ising_verdicts() -> list[Verdict]:
     return [*cells, unknown, diverged, claim("margin", 0.4, "at most", 0.5)]
 
 
-def test_nothing_is_claimed_of_an_empty_folder(tmp_path: Path) -> None:
+def test_nothing_is_claimed_of_an_empty_folder(tmp_path):
     ledger = rows(tmp_path)
     assert [row.fact.id for row in ledger] == list(facts())
     for row in ledger:
@@ -65,24 +63,17 @@ def test_nothing_is_claimed_of_an_empty_folder(tmp_path: Path) -> None:
             assert row.fact.id in available()
 
 
-def test_a_stored_result_is_judged(tmp_path: Path) -> None:
+def test_a_stored_result_is_judged(tmp_path):
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     row = next(row for row in rows(tmp_path) if row.fact.id == RMSE[0])
     assert row.scales["full"].state == "stored"
     assert row.scales["paper"].state == "not run"
     words = [verdict.verdict for verdict in row.scales["full"].verdicts]
-    assert words == [
-        "better",
-        "miss",
-        "match",
-        "not comparable",
-        "miss",
-        "match",
-    ]
+    assert words == ["better", "miss", "match", "not comparable", "miss", "match"]
     assert row.verdicts() == list(row.scales["full"].verdicts)
 
 
-def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
+def test_a_tampered_word_changes_nothing(tmp_path):
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     honest = rows(tmp_path)
     path = tmp_path / RMSE[0] / "full" / "result.json"
@@ -95,19 +86,19 @@ def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
     assert rows(tmp_path) == honest
 
 
-def sign(path: Path, content: dict[str, Any]) -> None:
+def sign(path, content):
     """Store what somebody has changed, with a digest that fits."""
     del content["sha256"]
     content["sha256"] = json_digest(content)
     path.write_text(json.dumps(content), "utf-8")
 
 
-def _full(ledger: list[Row]) -> ScaleState:
+def _full(ledger):
     (row,) = [row for row in ledger if row.fact.id == RMSE[0]]
     return row.scales["full"]
 
 
-def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) -> None:
+def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path):
     guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
     lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
     store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
@@ -129,7 +120,7 @@ def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) ->
     assert empty["printed"] == empty["not run"] + n_quoted == printed > 50
 
 
-def test_methods_without_code_are_quoted_only() -> None:
+def test_methods_without_code_are_quoted_only():
     """And nothing else: a number that could be run is not called so."""
     found = [line for line in lines(rows(paper="ed")) if line.word == QUOTED]
     assert {line.name.split(": ")[1].split(",")[0] for line in found} == {"ALOE+"}
@@ -138,7 +129,7 @@ def test_methods_without_code_are_quoted_only() -> None:
             assert set(table.quoted) <= set(table.published)
 
 
-def test_a_short_study_is_not_comparable_and_says_why(tmp_path: Path) -> None:
+def test_a_short_study_is_not_comparable_and_says_why(tmp_path):
     """Its number stands where no run of the experiment has one, and only there."""
     ledger = rows(tmp_path, paper="ed", studies=results.benchmarks_root())
     short = [line for line in lines(ledger) if line.study]
@@ -167,9 +158,7 @@ def test_a_short_study_is_not_comparable_and_says_why(tmp_path: Path) -> None:
     assert sum(bool(line.study) for line in again) == len(short) - 1
 
 
-def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
-    tmp_path: Path,
-) -> None:
+def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(tmp_path):
     guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
     lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
     quoted = compare(*RMSE, "Gibbs", "10x10, 0.1", 4.8)
@@ -197,7 +186,7 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     assert 'class="miss"' in second and 'class="miss"' not in third
 
 
-def test_every_number_has_its_line(tmp_path: Path) -> None:
+def test_every_number_has_its_line(tmp_path):
     """Stored or not, printed or claimed, and once for each run."""
     lost = claim("<lead>", 2.0, "at least", 1.0, null=1.5)
     store(tmp_path, RMSE[0], "full", [*ising_verdicts(), lost])
@@ -222,7 +211,7 @@ def test_every_number_has_its_line(tmp_path: Path) -> None:
     "text",
     ["", "{", "[]", '{"id": "ed/ising-rmse"}', '{"id": "ed/epsilon", "scale": "full"}'],
 )
-def test_a_damaged_result_is_one_line(tmp_path: Path, text: str) -> None:
+def test_a_damaged_result_is_one_line(tmp_path, text):
     path = tmp_path / RMSE[0] / "full" / "result.json"
     path.parent.mkdir(parents=True)
     path.write_text(text, "utf-8")
@@ -230,7 +219,7 @@ def test_a_damaged_result_is_one_line(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("verdicts", [3, [3], [{}], [{"rule": "at most"}], {"a": 1}])
-def test_verdicts_of_other_json_are_one_line(tmp_path: Path, verdicts: Any) -> None:
+def test_verdicts_of_other_json_are_one_line(tmp_path, verdicts):
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     path = tmp_path / RMSE[0] / "full" / "result.json"
     content = json.loads(path.read_text("utf-8"))
@@ -239,7 +228,7 @@ def test_verdicts_of_other_json_are_one_line(tmp_path: Path, verdicts: Any) -> N
     marked(tmp_path, "holds no readable verdicts", RMSE[0])
 
 
-def marked(root: Path, *words: str) -> None:
+def marked(root, *words):
     """One row is marked, with one line that says why; the others are there."""
     ledger = rows(root)
     at = _full(ledger)
@@ -249,7 +238,7 @@ def marked(root: Path, *words: str) -> None:
     assert "damaged" in text_table(ledger)
 
 
-def test_null_row_of_the_ising_table() -> None:
+def test_null_row_of_the_ising_table():
     """An edge list of density 4/d: the RMSE of J = 0 is sigma sqrt(4/d)."""
     (null,) = reference_rows(*RMSE)
     assert null.kind == "null"
@@ -262,7 +251,7 @@ def test_null_row_of_the_ising_table() -> None:
     assert shown == ["3.9", "3.2", "2.8", "2.5", "2.3", "3.8", "3.1"]
 
 
-def test_uniform_and_exact_nll() -> None:
+def test_uniform_and_exact_nll():
     null, exact = reference_rows("ed/densities-table", "NLL")
     assert (null.kind, exact.kind) == ("null", "exact")
     for column in null.values:
@@ -271,7 +260,7 @@ def test_uniform_and_exact_nll() -> None:
         assert 19.0 < exact.values[column] < null.values[column] - 1.0
 
 
-def test_mmd_rows_bracket_a_model() -> None:
+def test_mmd_rows_bracket_a_model():
     """Held-out data are at zero within five standard errors; uniform bits are not."""
     torch.set_num_threads(1)
     null, exact = reference_rows("ed/densities-table", "MMD", n_points=100, seed=3)
@@ -284,7 +273,7 @@ def test_mmd_rows_bracket_a_model() -> None:
     assert other != again
 
 
-def test_slack_of_the_mmd_is_the_noise_of_its_protocol() -> None:
+def test_slack_of_the_mmd_is_the_noise_of_its_protocol():
     """Two standard errors of a mean over 10 samples of 4000 points.
 
     The deviation of the U-statistic of two samples of one distribution falls as 1/n,
@@ -301,11 +290,11 @@ def test_slack_of_the_mmd_is_the_noise_of_its_protocol() -> None:
     )
 
 
-def no_references(id: str, table: str) -> list[Reference]:
+def no_references(id, table):
     return []
 
 
-def test_page_shows_every_published_number(tmp_path: Path) -> None:
+def test_page_shows_every_published_number(tmp_path):
     ledger = rows(tmp_path)
     html = numbers_html(ledger, no_references)
     for fact in facts().values():
@@ -323,7 +312,7 @@ def test_page_shows_every_published_number(tmp_path: Path) -> None:
                 assert html_escape(fact.note) in html
 
 
-def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
+def test_page_shows_ours_beside_theirs(tmp_path):
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     ledger = rows(tmp_path, paper="ed")
     (found,) = [
@@ -343,7 +332,7 @@ def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
     assert "<one>" not in html
 
 
-def test_page_tells_of_every_stored_run(tmp_path: Path) -> None:
+def test_page_tells_of_every_stored_run(tmp_path):
     """Counted once: what both runs have by the larger, what one has by that one."""
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     larger = compare(*RMSE, "ED-Grid", "10x10, 0.1", 4.62, stderr=0.002, n_seeds=1)
@@ -358,7 +347,7 @@ def test_page_tells_of_every_stored_run(tmp_path: Path) -> None:
     assert (counted["own method"]["better"], counted["claim"].total()) == (0, 2)
 
 
-def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
+def test_page_says_what_became_of_the_papers_own_scale(tmp_path):
     """A full run with the paper's setting is its run; a preset alone is ready."""
     store(tmp_path, "got/coulomb", "full", [])
     html = paper_html(rows(tmp_path, paper="got"), no_references)
@@ -373,7 +362,7 @@ def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
     assert "paper: it runs nothing here" in states["got/temperature-bound"]
 
 
-def test_the_page_names_what_was_missed() -> None:
+def test_the_page_names_what_was_missed():
     """Its five sentences are written for these misses; others need other words."""
     missed: dict[str, set[str]] = {}
     for line in lines(rows(scales=("full", "paper"))):
@@ -395,5 +384,5 @@ def test_the_page_names_what_was_missed() -> None:
     }
 
 
-def reference_rows_small(id: str, table: str) -> list[Reference]:
+def reference_rows_small(id, table):
     return reference_rows(id, table, n_points=50, n_repeats=2)

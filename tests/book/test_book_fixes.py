@@ -2,7 +2,6 @@
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -10,7 +9,7 @@ from tools.paths import BOOK
 
 
 @pytest.fixture(scope="module")
-def fixes() -> ModuleType:
+def fixes():
     spec = importlib.util.spec_from_file_location("fixes", BOOK / "_ext/book_fixes.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -18,7 +17,7 @@ def fixes() -> ModuleType:
     return module
 
 
-def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
+def test_folded_figures_leave_no_gap(fixes):
     numbers = {
         "ed/index": {"idea": (1, 1), "quick": (1, 2), "again": (1, 3), "end": (1, 4)},
         "ed/ising": {"first": (1, 5), "other-label": (1, 5), "live": (1, 6)},
@@ -42,9 +41,7 @@ def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
     }
 
 
-def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
-    fixes: ModuleType,
-) -> None:
+def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(fixes):
     view = '<script type="application/vnd.jupyter.widget-view+json">{}</script>'
     state = '<script type="application/vnd.jupyter.widget-state+json">{}</script>'
     mended = fixes.reachable(f"<div>{view}</div>{state}")
@@ -52,16 +49,14 @@ def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
     assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")
 
 
-def test_only_listings_are_searched_for_names(
-    fixes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def link(document: str, folder: str) -> None:
+def test_only_listings_are_searched_for_names(fixes, tmp_path, monkeypatch):
+    def link(document, folder):
         part = Path(folder) / f"{document}.html"
         text = part.read_text("utf-8")
         assert "prose" not in text
         part.write_text(text.replace(">f<", '><a href="#f">f</a><'), "utf-8")
 
-    def listing(kind: str, name: str) -> str:
+    def listing(kind, name):
         inner = f'<div class="highlight"><pre>{name}</pre></div>'
         return f'<div class="{kind} notranslate">{inner}\n</div>'
 

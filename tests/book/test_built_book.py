@@ -6,7 +6,6 @@ That it builds without a warning is checked where it is built, in tools/render.p
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -22,39 +21,39 @@ pytestmark = pytest.mark.rendered
 class Article(HTMLParser):
     """The text of a page's article, and what its pictures say to who can't see them."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.depth = 0
         self.text = ""
         self.alts: list[str] = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         if tag == "article":
             self.depth += 1
         elif tag == "img" and self.depth:
             self.alts.append(dict(attrs).get("alt") or "")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag == "article":
             self.depth -= 1
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.depth:
             self.text += data
 
 
 @pytest.fixture(scope="module")
-def articles(html: Path, pages: list[str]) -> dict[str, Article]:
+def articles(html, pages):
     return {page: Article((html / page).read_text("utf-8")) for page in pages}
 
 
-def test_every_page_is_there(html: Path) -> None:
+def test_every_page_is_there(html):
     assert toc_pages()
     assert missing_pages(ROOT, html) == []
 
 
-def test_every_picture_has_a_text(articles: dict[str, Article]) -> None:
+def test_every_picture_has_a_text(articles):
     """Sphinx puts the file's name where an author wrote nothing."""
     silent = re.compile(r"|.*\.(png|jpe?g|webp|svg|gif)")
     assert not {
@@ -64,11 +63,11 @@ def test_every_picture_has_a_text(articles: dict[str, Article]) -> None:
     }
 
 
-def test_every_public_name_is_documented(html: Path) -> None:
+def test_every_public_name_is_documented(html):
     assert undocumented(html) == []
 
 
-def test_no_unresolved_reference(html: Path, pages: list[str]) -> None:
+def test_no_unresolved_reference(html, pages):
     """Sphinx leaves these marks where a reference or a citation leads nowhere."""
     marks = re.compile(r'class="[^"]*problematic|\[\?\]|\{(?:ref|eq|cite|py:\w+)\}`')
     wrong = [
@@ -79,14 +78,12 @@ def test_no_unresolved_reference(html: Path, pages: list[str]) -> None:
     assert not wrong
 
 
-def test_every_internal_link_leads_somewhere(html: Path) -> None:
+def test_every_internal_link_leads_somewhere(html):
     dead = dead_links(html)
     assert not dead, "\n".join(dead)
 
 
-def test_every_result_is_shown(
-    html: Path, pages: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_result_is_shown(html, pages, capsys):
     """What the ledger calls live or stored has its section on a chapter's page."""
     assert main(["list", "--json"]) == 0
     ledger = json.loads(capsys.readouterr().out)
@@ -101,7 +98,7 @@ def test_every_result_is_shown(
     assert not [label for label in shown if f'id="{label}"' not in text]
 
 
-def test_a_page_opens_with_words(html: Path, pages: list[str]) -> None:
+def test_a_page_opens_with_words(html, pages):
     """Imports and parameters are one folded line, below the first paragraph."""
     fold = "Imports and parameters of this page"
     for page in pages:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,14 +14,14 @@ from tools.paths import ROOT
 SOURCE = install_source()
 
 
-def test_the_package_and_the_book_name_one_repository() -> None:
+def test_the_package_and_the_book_name_one_repository():
     """The ledger's links to stored results follow the metadata of the package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     book = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     assert project["urls"]["Source"] == book["repository"]["url"]
 
 
-def test_the_cell_is_inserted_once_and_renewed() -> None:
+def test_the_cell_is_inserted_once_and_renewed():
     result = new_output("execute_result", {"text/plain": "2"}, execution_count=1)
     notebook = new_notebook(
         cells=[
@@ -41,9 +40,7 @@ def test_the_cell_is_inserted_once_and_renewed() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_the_cell_installs_where_the_package_is_missing(
-    tmp_path: Path, installed: bool
-) -> None:
+def test_the_cell_installs_where_the_package_is_missing(tmp_path, installed):
     """With programs in place of git and pip that only write down their arguments."""
     programs = (
         "import importlib.util, subprocess\n"

@@ -5,24 +5,17 @@ as an expected failure.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tools.paths import BOOK
-from tools.prose import (
-    CHAPTERS,
-    REWRITTEN,
-    over_budget,
-    read_page,
-    story_pages,
-)
+from tools.prose import CHAPTERS, REWRITTEN, over_budget, read_page, story_pages
 
 PAGES = story_pages()
 PLAIN = "A sentence of six words here.\n\n"
 
 
-def page_of(folder: Path, *cells: dict, name: str = "ising.ipynb"):
+def page_of(folder, *cells, name="ising.ipynb"):
     """Measure a notebook of these cells."""
     common = {"metadata": {}, "outputs": []}
     file = folder / name
@@ -30,11 +23,11 @@ def page_of(folder: Path, *cells: dict, name: str = "ising.ipynb"):
     return read_page(file)
 
 
-def markdown(text: str) -> dict:
+def markdown(text):
     return {"cell_type": "markdown", "source": [text]}
 
 
-def code(source: str = "", *tags: str, caption: str = "", **data: str) -> dict:
+def code(source="", *tags, caption="", **data):
     outputs = [
         {"output_type": "display_data", "data": {k: [v]}} for k, v in data.items()
     ]
@@ -47,14 +40,14 @@ def code(source: str = "", *tags: str, caption: str = "", **data: str) -> dict:
     }
 
 
-def table(n_lines: int, n_columns: int, text: str = "1.2") -> str:
+def table(n_lines, n_columns, text="1.2"):
     row = f"<tr><th>a</th>{f'<td>{text}</td>' * (n_columns - 1)}</tr>"
     head = f"<tr>{'<th>a</th>' * n_columns}</tr>"
     return f"<table><thead>{head}</thead><tbody>{row * n_lines}</tbody></table>"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(BOOK)))
-def test_page_keeps_to_its_budgets(path: Path) -> None:
+def test_page_keeps_to_its_budgets(path):
     over = over_budget(read_page(path))
     chapter = path.relative_to(BOOK).parts[0].removesuffix(".ipynb")
     if over and chapter not in (*REWRITTEN, "basics"):
@@ -62,7 +55,7 @@ def test_page_keeps_to_its_budgets(path: Path) -> None:
     assert not over, "\n".join(over)
 
 
-def test_every_chapter_has_story_pages() -> None:
+def test_every_chapter_has_story_pages():
     found = {path.relative_to(BOOK).parts[0] for path in PAGES}
     assert set(CHAPTERS) <= found
     assert set(REWRITTEN) <= set(CHAPTERS)
@@ -72,7 +65,7 @@ def test_every_chapter_has_story_pages() -> None:
 # --------------------------------------------------------------- what is counted
 
 
-def test_only_what_is_visible_counts(tmp_path: Path) -> None:
+def test_only_what_is_visible_counts(tmp_path):
     folded = "```{solution} ex\n:class: dropdown\nA long proof of many words.\n```\n"
     note = ":::{note}\nThese four words count.\n:::\n"
     listing = "```python\nx = 1\n```\n"
@@ -89,7 +82,7 @@ def test_only_what_is_visible_counts(tmp_path: Path) -> None:
     assert page.code_lines == 2
 
 
-def test_tables_and_figures_count_where_they_are_shown(tmp_path: Path) -> None:
+def test_tables_and_figures_count_where_they_are_shown(tmp_path):
     html = {"text/html": table(3, 2)}
     page = page_of(
         tmp_path,
@@ -121,6 +114,6 @@ HUGE = {
 
 
 @pytest.mark.parametrize("what", HUGE)
-def test_excess_is_caught(tmp_path: Path, what: str) -> None:
+def test_excess_is_caught(tmp_path, what):
     (over,) = over_budget(page_of(tmp_path, *HUGE[what]))
     assert what in over

@@ -8,15 +8,15 @@ import pytest
 from tools import terms as tool
 from tools.paths import ROOT
 from tools.prose import REWRITTEN
-from tools.terms import Term, places, read_list, searched_files, terms
+from tools.terms import places, read_list, searched_files, terms
 
 
 @pytest.fixture(scope="module")
-def counts() -> dict[str, int]:
+def counts():
     return tool.count()
 
 
-def test_files_use_the_terms_of_the_table(counts: dict[str, int]) -> None:
+def test_files_use_the_terms_of_the_table(counts):
     known = read_list()
     wrong = {
         name: f"{number} places, at most {known.get(name, 0)}"
@@ -30,7 +30,7 @@ def test_files_use_the_terms_of_the_table(counts: dict[str, int]) -> None:
 BY_STORED_KEYS = {"book/drl/images.ipynb", "book/drl/two_dimensional.ipynb"}
 
 
-def test_story_pages_of_rewritten_chapters_are_not_on_the_list() -> None:
+def test_story_pages_of_rewritten_chapters_are_not_on_the_list():
     folders = tuple(f"book/{chapter}/" for chapter in REWRITTEN)
     listed = {
         name
@@ -40,7 +40,7 @@ def test_story_pages_of_rewritten_chapters_are_not_on_the_list() -> None:
     assert listed <= BY_STORED_KEYS
 
 
-def test_the_table_is_read() -> None:
+def test_the_table_is_read():
     phrases = {term.phrase for term in terms()}
     assert {"law", "rival", "told from", "knob", "normed"} <= phrases
     assert len(phrases) == len(terms())
@@ -52,12 +52,12 @@ def test_the_table_is_read() -> None:
 # ------------------------------------------------------------- what can be caught
 
 
-def found(text: str) -> list[str]:
+def found(text):
     return [place.term.phrase for place in places(text)]
 
 
 @pytest.mark.parametrize("term", terms(), ids=lambda term: term.phrase)
-def test_every_term_is_caught(term: Term) -> None:
+def test_every_term_is_caught(term):
     assert found(f"Here stands {term.phrase.upper()}, where it should not.") == [
         term.phrase
     ]

@@ -5,7 +5,6 @@ import copy
 import nbformat
 import pytest
 from ipywidgets import Widget
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
@@ -22,7 +21,7 @@ from tools.widget_states import (
 
 
 @pytest.fixture
-def executed() -> NotebookNode:
+def executed():
     """Return a notebook with a widget, as papermill leaves it."""
     widget = two_starts_explorer(0.25)
     state = Widget.get_manager_state(widgets=[widget, widget.layout])
@@ -33,13 +32,13 @@ def executed() -> NotebookNode:
     return notebook
 
 
-def model_of(notebook: NotebookNode) -> dict:
+def model_of(notebook):
     """Return the state that the view of the notebook refers to."""
     name = notebook.cells[0].outputs[0].data[VIEW]["model_id"]
     return notebook.metadata["widgets"][STATE]["state"][name]["state"]
 
 
-def test_a_stored_widget_is_restored(executed: NotebookNode) -> None:
+def test_a_stored_widget_is_restored(executed):
     before = copy.deepcopy(dict(model_of(executed)))
     stored = clean_notebook(executed)
     assert "widgets" not in stored.metadata
@@ -52,9 +51,7 @@ def test_a_stored_widget_is_restored(executed: NotebookNode) -> None:
     assert after["theta"] == 0.25
 
 
-def test_scripts_are_those_of_the_package(
-    executed: NotebookNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scripts_are_those_of_the_package(executed, monkeypatch):
     stored = clean_notebook(executed)
     assert "_esm" not in str(stored.metadata)
     monkeypatch.setattr(TwoStartsExplorer, "_esm", "export default {}")
@@ -62,14 +59,14 @@ def test_scripts_are_those_of_the_package(
     assert model_of(stored)["_esm"] == "export default {}"
 
 
-def test_a_widget_without_state_is_reported(executed: NotebookNode) -> None:
+def test_a_widget_without_state_is_reported(executed):
     del executed.metadata["widgets"]
     assert widgets_without_state(clean_notebook(executed)) == 1
     assert advice(executed) == ["the state of 1 widgets is not stored"]
     assert widgets_without_state(new_notebook()) == 0
 
 
-def test_a_still_follows_every_widget_of_the_book() -> None:
+def test_a_still_follows_every_widget_of_the_book():
     """The notebook's, or a picture of the widget's state; with a text."""
     n_drawn = 0
     for path in book_notebooks():

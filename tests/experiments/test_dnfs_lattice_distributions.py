@@ -8,10 +8,7 @@ import pytest
 import torch
 
 from ebmtut.energies import LatticeIsing
-from ebmtut.exact import (
-    exact_probabilities,
-    torus_correlations,
-)
+from ebmtut.exact import exact_probabilities, torus_correlations
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattices import (
     distribution_distance,

@@ -8,19 +8,13 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.captions import range_of
-from ebmtut.experiments.dnfs.ising_learning import (
-    LearningConfig,
-    learn_couplings,
-)
+from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
 from studies.dnfs.couplings_chains import CHAINS
-from studies.dnfs.couplings_gflownet import (
-    COUPLINGS,
-    GFlowNetCouplingsConfig,
-)
+from studies.dnfs.couplings_gflownet import COUPLINGS, GFlowNetCouplingsConfig
 
 SMALL = LearningConfig(
     problems=((3, 0.15),),
@@ -33,7 +27,7 @@ SMALL = LearningConfig(
 )
 
 
-def test_learned_couplings_have_the_moments_of_the_data() -> None:
+def test_learned_couplings_have_the_moments_of_the_data():
     """Without a penalty maximum likelihood matches second moments; by enumeration.
 
     The moments of the average of the last fifty couplings: 256 weighted samples a
@@ -51,19 +45,19 @@ def test_learned_couplings_have_the_moments_of_the_data() -> None:
     assert float(moments.abs().max()) < 5 * 0.009
 
 
-def test_persistent_chains_learn_from_the_rows_own_data() -> None:
+def test_persistent_chains_learn_from_the_rows_own_data():
     result = CHAINS.run("quick", problems=((4, 0.1),), n_steps=300, n_data=1000)
     (cell,) = result.scalars["table"]["PCD"].values()
     assert cell["nlr"][0] > cell["null"][0] + 0.8
     CHAINS.figure(result)
 
 
-def test_what_the_page_says_of_couplings() -> None:
+def test_what_the_page_says_of_couplings():
     """Who is ahead by the means of two runs, in which seconds, and by how much."""
     row = get_experiment("dnfs/ising-learning").stored()
     table = row.scalars["table"] | CHAINS.stored(benchmarks_root()).scalars["table"]
 
-    def mean(method: str, lattice: str, key: str = "nlr") -> float:
+    def mean(method, lattice, key="nlr"):
         return sum(table[method][lattice][key]) / 2
 
     weak = ("10x10, 0.1", "10x10, 0.2", "9x9, -0.1", "9x9, -0.2")
@@ -91,7 +85,7 @@ def test_what_the_page_says_of_couplings() -> None:
     assert min(moved) > max(alone)
 
 
-def test_the_null_of_the_row_is_no_coupling() -> None:
+def test_the_null_of_the_row_is_no_coupling():
     row = get_experiment("dnfs/ising-learning")
     result = row.run("quick", problems=((4, 0.1),), n_steps=20, n_data=100)
     table = result.scalars["table"]["DNFS"]["4x4, 0.1"]
@@ -102,7 +96,7 @@ def test_the_null_of_the_row_is_no_coupling() -> None:
     assert row.null(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"] == table["null"]
 
 
-def test_a_range_shows_no_more_digits_than_are_known() -> None:
+def test_a_range_shows_no_more_digits_than_are_known():
     assert range_of([0.0017499, 0.0017446]) == "0.00174–0.00175"
     assert range_of([4818.7, 4660.6]) == "4660–4820"
     assert range_of([0.0309566, 0.012725]) == "0.0127–0.0310"
@@ -116,7 +110,7 @@ def test_a_range_shows_no_more_digits_than_are_known() -> None:
     assert table.rows == (("a", "0.0123"),) and table.numeric == (False, True)
 
 
-def test_eb_gfn_learns_the_couplings_of_the_rows_own_data() -> None:
+def test_eb_gfn_learns_the_couplings_of_the_rows_own_data():
     """Nine spins: nearer to the truth than J = 0, as the row's methods have to be."""
     sizes = {"n_steps": 150, "n_samples": 500, "n_back": 2}
     result = COUPLINGS.run("quick", problems=((3, 0.2),), hidden=32, training=sizes)

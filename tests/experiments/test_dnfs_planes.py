@@ -10,18 +10,9 @@ import torch
 from ebmtut.data import DENSITIES, density_extent, sample_density
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import (
-    ebm_training,
-    networks,
-    planes,
-    pretrained_ebm,
-)
+from ebmtut.experiments.dnfs import ebm_training, networks, planes, pretrained_ebm
 from ebmtut.experiments.dnfs.ebm_training import control_table
-from ebmtut.experiments.dnfs.lattice_tables import (
-    payback,
-    payback_table,
-    seconds_table,
-)
+from ebmtut.experiments.dnfs.lattice_tables import payback, payback_table, seconds_table
 from ebmtut.experiments.verdicts import null_keeps
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import make_generator
@@ -29,13 +20,7 @@ from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
 from studies.dnfs.joint import CONTROL
 
-TINY = {
-    "n_bits": 3,
-    "n_energy_steps": 5,
-    "n_steps": 5,
-    "n_time_steps": 4,
-    "width": 8,
-}
+TINY = {"n_bits": 3, "n_energy_steps": 5, "n_steps": 5, "n_time_steps": 4, "width": 8}
 
 
 def test_a_table_has_the_ratios_of_any_energy():

@@ -5,11 +5,7 @@ import pytest
 
 from ebmtut.checks import DivergenceError
 from ebmtut.experiments.dnfs.lattice_tables import draw_scaling
-from ebmtut.experiments.growth import (
-    discrepancy_table,
-    load_report,
-    step_table,
-)
+from ebmtut.experiments.growth import discrepancy_table, load_report, step_table
 from ebmtut.results import benchmarks_root
 from studies.dnfs import warm_up
 from studies.dnfs.grown import GROWN

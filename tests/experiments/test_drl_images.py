@@ -34,7 +34,6 @@ from ebmtut.experiments.drl.interpolation import (
     middle_table,
 )
 from ebmtut.random import make_generator
-from ebmtut.results import Result
 
 pytest.importorskip("sklearn")
 
@@ -54,12 +53,7 @@ SMALL = {
         "n_samples": 16,
     },
     "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
-    "drl/interpolation": {
-        "recipe": TINY,
-        "n_arcs": 16,
-        "n_points": 3,
-        "n_seeds": 2,
-    },
+    "drl/interpolation": {"recipe": TINY, "n_arcs": 16, "n_points": 3, "n_seeds": 2},
     "drl/inpainting": {"recipe": TINY, "n_images": 16, "n_seeds": 2},
     "drl/long-run": {
         "recipes": (("recipe", TINY), ("ten times as long", TINY)),
@@ -74,16 +68,16 @@ SMALL = {
 
 
 @cache
-def _kept(id: str) -> Result:
+def _kept(id):
     return get_experiment(id).run("quick", **SMALL[id])
 
 
-def small(id: str) -> Result:
+def small(id):
     """Return a copy of a small run, which is made once for all tests."""
     return copy.deepcopy(_kept(id))
 
 
-def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
+def test_tables_say_which_runs_converged_and_how_far_from_the_data():
     experiment = get_experiment("drl/ablation")
     result = small("drl/ablation")
     lost = {"steps": [5, 7], "distance": [None, 4.0]}
@@ -115,7 +109,7 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
     assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
 
-def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
+def test_several_draws_of_one_energy_are_judged_by_their_mean():
     one, two = (
         image_job(TINY, 64, seed=3, n_draws=n_draws).scalars for n_draws in (1, 2)
     )
@@ -126,7 +120,7 @@ def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
     assert spread > 0
 
 
-def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> None:
+def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch):
     def lost(*args, **of):
         raise DivergenceError("chains diverged", step=-1)
 
@@ -134,7 +128,7 @@ def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> Non
     assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
-def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
+def test_halfway_is_the_middle_of_every_seed_s_arcs():
     result = small("drl/interpolation")
     arcs = result.scalars["arc"]["distance"]
     assert in_the_middle(result, "arc")["distance"] == [arcs[0][1], arcs[1][1]]
@@ -146,7 +140,7 @@ def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
     assert ends[0] == ends[1]  # both ways have the same ends
 
 
-def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
+def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance():
     experiment = get_experiment("drl/samples")
     result = experiment.stored()
     asked = len(experiment.check(result))
@@ -155,7 +149,7 @@ def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> Non
     assert len(experiment.check(result)) == asked - 1
 
 
-def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
+def test_rows_of_one_recipe_share_its_training(tmp_path):
     """A second row finds the energy of the first, and one of other code does not."""
     of = {"recipe": TINY, "n_samples": 64}
     first = get_experiment("drl/likelihood").run(
@@ -175,7 +169,7 @@ def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
     assert len(list((tmp_path / "trained").iterdir())) == 2
 
 
-def test_the_seed_repeats_and_another_differs() -> None:
+def test_the_seed_repeats_and_another_differs():
     energies = [train_images(TINY, seed).energy for seed in (0, 0, 1)]
     drawn = [
         draw_images(energy, TINY, 3, generator=make_generator(5)) for energy in energies
@@ -186,7 +180,7 @@ def test_the_seed_repeats_and_another_differs() -> None:
     assert float(drawn[0][0].abs().max()) <= 1
 
 
-def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
+def test_the_division_is_fixed_and_nothing_is_in_both_parts():
     data = image_set("digits 8x8")
     assert (len(data.images), len(data.held_out)) == (1297, 500)
     assert float(data.images.min()) == -1 and float(data.images.max()) == 1
@@ -194,7 +188,7 @@ def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
     assert float(apart.min()) > 0
 
 
-def test_the_judge_orders_the_null_rows() -> None:
+def test_the_judge_orders_the_null_rows():
     data, classifier = image_set("digits 8x8"), classifier_of("digits 8x8")
     told = classifier.probabilities(data.held_out).argmax(1)
     assert float((told == data.held_out_labels).double().mean()) >= 0.98
@@ -208,7 +202,7 @@ def test_the_judge_orders_the_null_rows() -> None:
     assert (same["precision"], same["recall"], same["nearest"]) == (1.0, 1.0, 0.0)
 
 
-def test_the_gaussian_fit_has_the_data_s_moments() -> None:
+def test_the_gaussian_fit_has_the_data_s_moments():
     data = image_set("digits 8x8")
     n = 40_000
     wide = data._replace(images=0.05 * data.images)  # nothing is clipped
@@ -222,7 +216,7 @@ def test_the_gaussian_fit_has_the_data_s_moments() -> None:
     assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / n) + 1e-6
 
 
-def test_an_alarm_is_a_result_and_not_an_error() -> None:
+def test_an_alarm_is_a_result_and_not_an_error():
     # A rate at which no energy survives.
     hot = replace(TINY, head="signed", trust=0.0, learning_rate=1.0, n_steps=200)
     stopped = train_images(hot, 0)
@@ -230,7 +224,7 @@ def test_an_alarm_is_a_result_and_not_an_error() -> None:
     assert "gap" in stopped.message or "diverged" in stopped.message
 
 
-def test_images_outside_their_range_are_refused_before_any_work(monkeypatch) -> None:
+def test_images_outside_their_range_are_refused_before_any_work(monkeypatch):
     known = image_set("digits 8x8")
     bytes_ = known._replace(images=255 * known.images)
     monkeypatch.setattr(images, "image_set", lambda name: bytes_)

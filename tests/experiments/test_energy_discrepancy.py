@@ -29,10 +29,7 @@ from ebmtut.experiments.ed.couplings import (
     ising_job,
 )
 from ebmtut.experiments.ed.densities import DensityConfig, density_job
-from ebmtut.experiments.ed.densities_table import (
-    log_z_apart,
-    mean_and_error,
-)
+from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
@@ -43,10 +40,7 @@ from ebmtut.experiments.ed.evaluation import (
 from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
 from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
-from ebmtut.experiments.ed.variants import (
-    AblationConfig,
-    gap_of,
-)
+from ebmtut.experiments.ed.variants import AblationConfig, gap_of
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator

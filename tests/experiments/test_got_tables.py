@@ -16,15 +16,15 @@ from ebmtut.results import Result, load_result
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-def stored(name: str) -> Result:
+def stored(name):
     return load_result(f"got/{name}", "full", RESULTS)
 
 
-def number(cell: str) -> float:
+def number(cell):
     return float(cell.split(" ± ")[0].replace("−", "-"))
 
 
-def test_a_row_per_budget_and_a_column_per_method() -> None:
+def test_a_row_per_budget_and_a_column_per_method():
     result = stored("coupling-1d")
     methods = methods_of(result.config)
     assert [m.key for m in methods] == [*result.scalars["table"]]
@@ -39,7 +39,7 @@ def test_a_row_per_budget_and_a_column_per_method() -> None:
             assert (" ± " in cell) == (method.solver == "Gibbs-OT")
 
 
-def test_bands_are_means_over_the_chains() -> None:
+def test_bands_are_means_over_the_chains():
     result = stored("gibbs-bands")
     for row, cell in zip(
         bands_table(result).rows, result.scalars["table"].values(), strict=True
@@ -47,7 +47,7 @@ def test_bands_are_means_over_the_chains() -> None:
         assert number(row[1]) == pytest.approx(100 * np.mean(cell["inside"]), rel=0.01)
 
 
-def test_the_barycentre_of_shifted_copies_is_one_more_copy() -> None:
+def test_the_barycentre_of_shifted_copies_is_one_more_copy():
     x = points(100)
     given = torch.stack([bumps(x, [(1, m, 0.03)], floor=0) for m in (0.2, 0.3, 0.7)])
     known = pictures.quantile_barycentre(x, given)
@@ -57,7 +57,7 @@ def test_the_barycentre_of_shifted_copies_is_one_more_copy() -> None:
     assert (expected.cumsum(0)[1:] - known.cumsum(0)[:-1]).min() > -1e-3
 
 
-def test_costs_of_images_are_roots_in_pixels() -> None:
+def test_costs_of_images_are_roots_in_pixels():
     faces = stored("wnmf-faces")
     methods = faces.scalars["methods"].values()
     costs = [number(row[1]) for row in shapes_table(faces).rows]
@@ -67,7 +67,7 @@ def test_costs_of_images_are_roots_in_pixels() -> None:
     assert pixels == pytest.approx([64 * m["cost"] ** 0.5 for m in methods], rel=0.02)
 
 
-def test_the_study_of_oracles_is_drawn_by_its_own_numbers() -> None:
+def test_the_study_of_oracles_is_drawn_by_its_own_numbers():
     """Seconds are epochs times the median epoch, costs are roots of means."""
     table = {"exact": {"2": {"epoch_seconds": [3.0, 1.0], "cost": [4.0, 9.0]}}}
     study = Result("got/oracles", "full", {}, {"table": table})

@@ -7,11 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ebmtut.experiments.growth import (
-    draw_growth,
-    growth_table,
-    load_growth,
-)
+from ebmtut.experiments.growth import draw_growth, growth_table, load_growth
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,7 @@ import torch
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.deadlines import OutOfTime
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    scalars_of,
-)
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint
 

@@ -10,16 +10,8 @@ import torch
 from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
-from ebmtut.experiments.own_data import (
-    likelihood_table,
-    show_refusals,
-    write_digits,
-)
-from ebmtut.experiments.own_graphs import (
-    chances,
-    pull_errors,
-    show_pull_errors,
-)
+from ebmtut.experiments.own_data import likelihood_table, show_refusals, write_digits
+from ebmtut.experiments.own_graphs import chances, pull_errors, show_pull_errors
 from ebmtut.metrics import BernoulliProposal, Estimate
 from ebmtut.random import make_generator
 

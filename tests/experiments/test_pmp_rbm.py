@@ -7,12 +7,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
-from ebmtut.experiments.pmp.rbm_digits import (
-    RBMConfig,
-    distances,
-    rbm_job,
-    reference,
-)
+from ebmtut.experiments.pmp.rbm_digits import RBMConfig, distances, rbm_job, reference
 from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd

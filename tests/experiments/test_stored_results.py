@@ -21,7 +21,7 @@ STORED = sorted(
 )
 
 
-def test_there_are_stored_results() -> None:
+def test_there_are_stored_results():
     assert len(STORED) > 20
 
 
@@ -34,14 +34,14 @@ RENAMED = {
 }
 
 
-def name_today(name: str) -> str:
+def name_today(name):
     for before, now in RENAMED.items():
         name = name.replace(before, now)
     return name
 
 
 @pytest.mark.parametrize(("id", "scale"), STORED)
-def test_stored_claims_are_those_of_the_code(id: str, scale: str) -> None:
+def test_stored_claims_are_those_of_the_code(id, scale):
     result = load_result(id, scale, RESULTS)
     stored = result.scalars["verdicts"]
     today = [to_json(verdict) for verdict in get_experiment(id).verdicts(result)]
@@ -56,7 +56,7 @@ def test_stored_claims_are_those_of_the_code(id: str, scale: str) -> None:
 
 
 @pytest.mark.parametrize(("id", "scale"), STORED)
-def test_every_claim_can_lose(id: str, scale: str) -> None:
+def test_every_claim_can_lose(id, scale):
     """Where nothing was learned a claim fails, or it is a sanity check."""
     experiment = get_experiment(id)
     claims = [

@@ -6,10 +6,7 @@ import torch
 from matplotlib.colors import same_color
 
 from ebmtut import exact
-from ebmtut.experiments.ed.three_bits import (
-    draw_classes,
-    draw_forces,
-)
+from ebmtut.experiments.ed.three_bits import draw_classes, draw_forces
 
 mpl.use("Agg")
 

@@ -10,7 +10,7 @@ from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 
-def test_comes_back_bit_for_bit(tmp_path: Path) -> None:
+def test_comes_back_bit_for_bit(tmp_path):
     generator = make_generator(0)
     base = torch.randn(4, 6, generator=generator)
     tensors = {
@@ -32,13 +32,11 @@ def test_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["a.safetensors"]
 
 
-def test_a_failed_save_keeps_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"w": torch.zeros(2)}, {"step": 1})
 
-    def fails(self: Path, target: Path) -> Path:
+    def fails(self, target):
         raise OSError("disk gone")
 
     monkeypatch.setattr(Path, "replace", fails)
@@ -52,7 +50,7 @@ def test_a_failed_save_keeps_the_old_file(
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, -1])
-def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
+def test_a_damaged_file_is_refused(tmp_path, keep):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"w": torch.zeros(50)}, {"step": 1})
     path.write_bytes(path.read_bytes()[:keep])

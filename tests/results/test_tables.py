@@ -7,7 +7,7 @@ import pytest
 from ebmtut.results import Table
 
 
-def test_text_is_aligned_and_rounded_to_the_error() -> None:
+def test_text_is_aligned_and_rounded_to_the_error():
     table = Table(
         {
             "method": ["ED", "exact"],
@@ -44,8 +44,8 @@ def test_text_is_aligned_and_rounded_to_the_error() -> None:
         (True, "True"),
     ],
 )
-def test_cells(cell: object, printed: str) -> None:
-    table = Table({"a": ["x"], "b": [cell]})  # type: ignore[list-item]
+def test_cells(cell, printed):
+    table = Table({"a": ["x"], "b": [cell]})
     assert table.rows == (("x", printed),)
 
 
@@ -65,7 +65,7 @@ def test_the_rounding_of_equal_rows_is_no_error():
     assert "0.1189358" not in repr(table) and "2.0 ± 0.5" in repr(table)
 
 
-def test_a_column_may_have_equally_many_decimal_places() -> None:
+def test_a_column_may_have_equally_many_decimal_places():
     columns = {
         "a": ["x", "y", "z"],
         "b": [0.38, -1.0432, math.nan],

@@ -2,14 +2,11 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.results import Result
 
 
 @dataclass(frozen=True)
@@ -17,15 +14,15 @@ class Config:
     n_cells: int
 
 
-def job(number: int, seed: int) -> Outcome:
+def job(number, seed):
     return Outcome({"square": number**2 + seed, "process": os.getpid()})
 
 
-def cells(config: Config) -> dict[str, dict[str, Any]]:
+def cells(config):
     return {f"cell {n}": {"number": n} for n in range(config.n_cells)}
 
 
-def figure(result: Result) -> Figure:
+def figure(result):
     return plt.figure()
 
 

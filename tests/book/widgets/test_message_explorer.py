@@ -7,21 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
 
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import states_to_index
-from ebmtut.widgets import (
-    FIRST_SAMPLE,
-    SMALL_GRAPHS,
-    MessageExplorer,
-    SmallGraph,
-    message_explorer,
-)
-from tools.pages import Visit, visitor
+from ebmtut.widgets import FIRST_SAMPLE, SMALL_GRAPHS, message_explorer
+from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
@@ -45,11 +38,11 @@ ANSWERS = """async ({graph, couplings, fields, temperature, noise, stride, runs}
 }"""
 
 
-def make_widget() -> MessageExplorer:
+def make_widget():
     return message_explorer(n_samples=N_SAMPLES, generator=make_generator(SEED))
 
 
-def samples(n_sites: int) -> torch.Tensor:
+def samples(n_sites):
     """Return the perturbations that the page has."""
     noise = logistic((N_SAMPLES, 6), generator=make_generator(SEED))
     noise[0] = torch.tensor(FIRST_SAMPLE)
@@ -57,9 +50,7 @@ def samples(n_sites: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)
-def test_script_computes_what_the_package_computes(
-    browser: Browser, address: str, graph: SmallGraph
-) -> None:
+def test_script_computes_what_the_package_computes(browser, address, graph):
     rng = np.random.default_rng(len(graph.name))
     graph = replace(
         graph,
@@ -85,7 +76,7 @@ def test_script_computes_what_the_package_computes(
         answers = visit.page.evaluate(ANSWERS, question)
         assert visit.problems == []
 
-    def near(found: Any, expected: torch.Tensor) -> None:
+    def near(found, expected):
         expected = expected.detach().double().flatten()
         assert torch.allclose(torch.tensor(found).double(), expected, atol=1e-9)
 
@@ -113,11 +104,11 @@ def test_script_computes_what_the_package_computes(
         near(answer["messages"], sent)
 
 
-def slider(page: Page, name: str) -> Locator:
+def slider(page, name):
     return page.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
-def expected(graph: SmallGraph, n_sweeps: int, init: str = "symmetric") -> str:
+def expected(graph, n_sweeps, init="symmetric"):
     """Return the fraction of MAP states that the page has to name."""
     model = BoltzmannMachine(*graph.to_bits())
     noise = samples(graph.n_sites)
@@ -127,7 +118,7 @@ def expected(graph: SmallGraph, n_sweeps: int, init: str = "symmetric") -> str:
     return f"{100 * right:.0f} % are MAP states"
 
 
-def test_keyboard_moves_the_model(visit: Visit) -> None:
+def test_keyboard_moves_the_model(visit):
     page = visit.page
     assert visit.wrong() == []
     note = page.locator(".ex-note")
@@ -143,14 +134,14 @@ def test_keyboard_moves_the_model(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def flipped(edge: int) -> SmallGraph:
+def flipped(edge):
     ring = SMALL_GRAPHS[0]
     signs = [-1 if k == edge else 1 for k in range(4)]
     couplings = [c * s for c, s in zip(ring.couplings, signs, strict=True)]
     return replace(ring, couplings=tuple(couplings))
 
 
-def press_edge(page: Page, i: int, j: int, *, tap: bool = False) -> None:
+def press_edge(page, i, j, *, tap=False):
     """Press the picture in the middle of two nodes of the ring."""
     canvas = page.locator("canvas").first
     canvas.scroll_into_view_if_needed()
@@ -168,7 +159,7 @@ def press_edge(page: Page, i: int, j: int, *, tap: bool = False) -> None:
         page.mouse.click(*at)
 
 
-def test_an_edge_flips_by_mouse_and_by_its_button(visit: Visit) -> None:
+def test_an_edge_flips_by_mouse_and_by_its_button(visit):
     page = visit.page
     note = page.locator(".ex-note")
     press_edge(page, 0, 3)

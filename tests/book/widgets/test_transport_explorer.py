@@ -1,12 +1,10 @@
 """The widget of transport: its script against the package, and its page in use."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
 
 from ebmtut.random import make_generator
 from ebmtut.transport import (
@@ -16,18 +14,14 @@ from ebmtut.transport import (
     exact_ot,
     gibbs_ot_iteration,
 )
-from ebmtut.widgets import TWO_DISTRIBUTIONS, TransportExplorer, transport_explorer
-from tools.pages import Visit, visitor
+from ebmtut.widgets import TWO_DISTRIBUTIONS, transport_explorer
+from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
 N_ITERATIONS = 60
 SEED = 4
-KINDS = {
-    "squared": "squared_euclidean",
-    "absolute": "euclidean",
-    "coulomb": "coulomb",
-}
+KINDS = {"squared": "squared_euclidean", "absolute": "euclidean", "coulomb": "coulomb"}
 
 # The script's answers for one problem, as plain lists.
 ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
@@ -42,17 +36,11 @@ ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
 }"""
 
 
-def make_widget() -> TransportExplorer:
+def make_widget():
     return transport_explorer(n_iterations=N_ITERATIONS, generator=make_generator(SEED))
 
 
-def run_in_package(
-    p: torch.Tensor,
-    q: torch.Tensor,
-    cost: torch.Tensor,
-    temperatures: list[float],
-    noise: np.ndarray,
-) -> dict[str, Any]:
+def run_in_package(p, q, cost, temperatures, noise):
     """Do Algorithm 1 with given draws, by the package's own iteration."""
     g, trace, couplings = torch.zeros_like(p), [], []
     k = torch.arange(len(p))
@@ -72,21 +60,19 @@ def run_in_package(
     return {"g": g, "h": h, "U": U, "L": L, "coupling": coupling, "trace": trace}
 
 
-def masses(heights: Any) -> torch.Tensor:
+def masses(heights):
     heights = torch.tensor(heights, dtype=torch.float64)
     return heights / heights.sum()
 
 
-def line(kind: str, n: int) -> torch.Tensor:
+def line(kind, n):
     x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
     return cost_matrix(x, x, KINDS[kind])
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("cooled", [False, True], ids=["constant", "cooled"])
-def test_script_computes_what_the_package_computes(
-    browser: Browser, address: str, kind: str, cooled: bool
-) -> None:
+def test_script_computes_what_the_package_computes(browser, address, kind, cooled):
     rng = np.random.default_rng(len(kind))
     n, n_iterations, start = 20, 31, 0.01
     p, q = rng.uniform(0.02, 1, (2, n)).tolist()
@@ -127,15 +113,15 @@ def test_script_computes_what_the_package_computes(
     assert torch.allclose(plan.sum(0), b, atol=1e-9)
 
 
-def slider(page: Page, name: str) -> Locator:
+def slider(page, name):
     return page.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
-def choice(page: Page, name: str) -> Locator:
+def choice(page, name):
     return page.get_by_role("combobox", name=re.compile(f"^{name}"))
 
 
-def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
+def expected_note(p, q, kind, n_iterations):
     """Return the beginning of the sentence that the page has to say."""
     draws = torch.rand(N_ITERATIONS, 64, generator=make_generator(SEED))
     noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
@@ -149,7 +135,7 @@ def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
     )
 
 
-def test_keyboard_moves_the_chain(visit: Visit) -> None:
+def test_keyboard_moves_the_chain(visit):
     page = visit.page
     assert visit.wrong() == []
     note = page.locator(".ex-note")
@@ -175,7 +161,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def at(page: Page, x: float, y: float) -> tuple[float, float]:
+def at(page, x, y):
     """Return where on the screen a point of the first picture is, in shares."""
     canvas = page.locator("canvas").first
     canvas.scroll_into_view_if_needed()
@@ -184,7 +170,7 @@ def at(page: Page, x: float, y: float) -> tuple[float, float]:
     return box["x"] + x * box["width"], box["y"] + y * box["height"]
 
 
-def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
+def test_a_fast_stroke_skips_no_bar(visit):
     """Two events far apart make a straight line between their bars."""
     page = visit.page
     page.mouse.move(*at(page, 4.5 / 32, 0.4))
