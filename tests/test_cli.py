@@ -24,7 +24,7 @@ from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.registry import available
 from ebmtut.experiments.runs import check_parameters
-from ebmtut.experiments.verdicts import claim, compare
+from ebmtut.experiments.verdicts import claim
 from ebmtut.results import load_result
 from tools import gpu
 
@@ -231,14 +231,6 @@ def test_a_training_that_diverged_is_one_line(work, tmp_path, monkeypatch, capsy
     assert line.endswith(": the loss is nan at step 7\n")
 
 
-def test_unknown_id(capsys):
-    line = refused(capsys, "run", "ed/ising-heatmap")
-    assert "id must be one of 50, such as ed/ising-heatmaps, " in line
-    assert len(line) < 200
-    assert "did you mean 'ed/ising-heatmaps'?" in line
-    assert "all, ed, drl" in refused(capsys, "list", "--paper", "xyz")
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -275,19 +267,6 @@ def test_notebooks_refuse_wrong_values_before_any_work(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             check_parameters(seed, device, folder)
-
-
-def test_published_cells_survive_the_way_through_a_file(work, tmp_path, monkeypatch):
-    cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
-    checked = [compare(*cell, float("nan"), n_seeds=2), compare(*cell, 4.62, stderr=0)]
-    monkeypatch.setattr(work, "check", lambda result: checked)
-    renamed = dataclasses.replace(work.experiment(), id="ed/ising-rmse")
-    monkeypatch.setattr(cli, "get_experiment", lambda id: renamed)
-    assert cli.main(["run", "ed/ising-rmse", "--results", str(tmp_path)]) == 0
-    from ebmtut.ledger import rows
-
-    row = next(row for row in rows(tmp_path) if row.fact.id == "ed/ising-rmse")
-    assert list(row.scales["quick"].verdicts) == checked
 
 
 def test_data_says_where_files_are(capsys, tmp_path, monkeypatch):

@@ -30,7 +30,6 @@ from ebmtut.samplers import (
     boltzmann_gwg,
     progressive_samples,
 )
-from ebmtut.tensor_checks import check_finite, check_only_bits, postponed_checks
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
 
@@ -178,22 +177,6 @@ def test_data_that_are_no_bits_are_named_before_they_do_harm(loss, bad, tmp_path
         after = [p.detach() for p in energy.parameters()]
         assert all(map(torch.equal, before, after))
     assert not list(tmp_path.iterdir())
-
-
-def test_checks_wait_for_nothing_until_they_are_read():
-    with pretended_gpu() as (device, waited):
-        x = torch.tensor([[0.0, 1.0], [2.0, 1.0]], device=device)
-        with postponed_checks() as checks:
-            check_finite("first", x)
-            check_only_bits("second", x)
-            check_only_bits("third", 2 * x)
-            assert not waited
-        with pytest.raises(InputError, match="second must hold only 0 and 1, got 2"):
-            checks.read()
-        with pytest.raises(InputError, match="second must"):
-            check_only_bits("second", x)  # outside at once
-    with postponed_checks(), pytest.raises(InputError, match="second must"):
-        check_only_bits("second", x.held)  # and on a processor
 
 
 @pytest.mark.parametrize("patient", [False, True])

@@ -28,6 +28,9 @@ from tools.paths import BOOK, ROOT
 
 STYLE = BOOK / "style.md"
 NOT_YET = ROOT / "tests" / "book" / "not_yet_plain.txt"
+HEAD = """\
+# Files with words that book/style.md replaces, and the number of places.
+# This list only becomes shorter: python -m tools.terms --update"""
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
 # Other people's text, stored results, and the two files that must name the terms.
 LEFT_OUT = (
@@ -174,16 +177,6 @@ def read_list() -> dict[str, int]:
     return {name: int(number) for name, number in pairs}
 
 
-def write_list(counts: dict[str, int]) -> None:
-    """Write the list anew."""
-    head = (
-        "# Files with words that book/style.md replaces, and the number of places.\n"
-        "# This list only becomes shorter: python -m tools.terms --update\n"
-    )
-    lines = [f"{name} {number}\n" for name, number in sorted(counts.items())]
-    NOT_YET.write_text(head + "".join(lines), "utf-8")
-
-
 def count() -> dict[str, int]:
     """Count the places in each file that has any."""
     found = {
@@ -204,32 +197,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="remove rewritten files from the list and lower the numbers of others",
     )
-    parser.add_argument(
-        "--renew",
-        action="store_true",
-        help="write the list anew, for instance after files have been renamed",
-    )
     options = parser.parse_args(arguments)
     if options.files:
-        found = [(path, place) for path in options.files for place in _in(path)]
-        for path, place in found:
-            print(f"{path}: ...{place.around}... -> {place.term.instead}")
-        return 1 if found else 0
+        for path in options.files:
+            for place in places(prose_of(path.resolve())):
+                print(f"{path}: ...{place.around}... -> {place.term.instead}")
+        return 0
     counts = count()
-    if options.renew:
-        write_list(counts)
-    elif options.update:
+    if options.update:
         known = read_list()
-        write_list({n: min(counts[n], known[n]) for n in known if n in counts})
+        kept = [f"{n} {min(counts[n], known[n])}" for n in sorted({*known} & {*counts})]
+        NOT_YET.write_text("\n".join([HEAD, *kept, ""]), "utf-8")
     else:
         for name, number in counts.items():
             print(f"{number:5}  {name}")
     print(f"{sum(counts.values())} places in {len(counts)} files")
     return 0
-
-
-def _in(path: Path) -> list[Place]:
-    return places(prose_of(path.resolve()))
 
 
 if __name__ == "__main__":

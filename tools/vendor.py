@@ -75,20 +75,11 @@ PACKAGES = {
 
 def check(folder: Path = VENDOR) -> list[str]:
     """Compare the vendored files with their recorded hashes."""
-    recorded = {}
-    for line in (folder / SUMS).read_text("utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        recorded[name] = digest
-    present = _hashes(folder)
-    return (
-        [f"missing: {name}" for name in sorted(recorded.keys() - present.keys())]
-        + [f"unrecorded: {name}" for name in sorted(present.keys() - recorded.keys())]
-        + [
-            f"changed: {name}"
-            for name in sorted(recorded.keys() & present.keys())
-            if recorded[name] != present[name]
-        ]
-    )
+    lines = (folder / SUMS).read_text("utf-8").splitlines()
+    recorded = {tuple(line.split("  ", 1)) for line in lines}
+    present = {(digest, name) for name, digest in _hashes(folder).items()}
+    differ = sorted({name for _, name in recorded ^ present})
+    return [f"not as recorded: {name}" for name in differ]
 
 
 def refresh(folder: Path = VENDOR) -> None:

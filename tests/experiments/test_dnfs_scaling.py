@@ -3,14 +3,11 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from ebmtut.checks import DivergenceError
 from ebmtut.experiments.dnfs.lattice_tables import draw_scaling
 from ebmtut.experiments.growth import discrepancy_table, load_report, step_table
 from ebmtut.results import benchmarks_root
-from studies.dnfs import warm_up
 from studies.dnfs.grown import GROWN
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
-from studies.dnfs.warm_up import WARM_UP, warm_up_job
 
 
 @pytest.fixture(scope="module")
@@ -92,22 +89,3 @@ def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(grown):
         assert 0.05 < cell["ESS"][0] <= 1
         assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.5
         assert 0 < cell["ESS chain finer"][0] <= 1
-
-
-def test_trainings_with_and_without_a_warm_up_begin_alike_and_part(monkeypatch):
-    result = WARM_UP.run("quick")
-    (row,) = result.scalars["table"].values()
-    assert row["with"]["ESS"] != row["without"]["ESS"]
-    (name,) = result.scalars["table"]
-    losses = [result.arrays[f"losses/{name}/{words}"] for words in ("with", "without")]
-    assert losses[0][0] == losses[1][0]
-    assert losses[0][-1] != losses[1][-1]
-    plt.close(WARM_UP.figure(result))
-
-    def diverges(*args, **how):
-        raise DivergenceError("flow diverged at step 3", 3)
-
-    monkeypatch.setattr(warm_up, "train_lattice_flow", diverges)
-    job = next(iter(WARM_UP.cells(WARM_UP.config("quick")).values()))
-    scores = warm_up_job(**job, seed=0).scalars
-    assert scores == {"ESS": 0.0, "log Z error": float("inf"), "diverged at": 3}

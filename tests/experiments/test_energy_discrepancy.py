@@ -9,7 +9,7 @@ import pytest
 import torch
 from joblib import parallel_config
 
-from ebmtut.checks import DivergenceError, InputError
+from ebmtut.checks import InputError
 from ebmtut.data import (
     DensityData,
     density_extent,
@@ -38,13 +38,11 @@ from ebmtut.experiments.ed.evaluation import (
     landscape,
 )
 from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
-from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
-from ebmtut.experiments.ed.variants import AblationConfig, gap_of
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
-from ebmtut.results import Result, benchmarks_root, load_result, save_result
+from ebmtut.results import Result, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
@@ -59,10 +57,6 @@ QUICK_EVALUATION = Evaluation(
 # For trainings of which only the course is tested: 16 x 16 squares in place of 64 x 64.
 GLANCE = replace(QUICK_EVALUATION, coarse_bits=4)
 MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pixels=16)
-
-
-def variants_of(*recipes):
-    return AblationConfig(recipes, "moons", n_pixels=16, evaluation=GLANCE)
 
 
 def true_energy(density):
@@ -401,21 +395,6 @@ def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
         row.run("quick", device="cpu", cuda_graph=True, **how)
 
 
-def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):
-    learn = densities.fit_densities
-
-    def one_diverges(*words, **options):
-        found = learn(*words, **options)
-        return [DivergenceError("too steep", 2), *found[1:]] if found[1:] else found
-
-    monkeypatch.setattr(densities, "fit_densities", one_diverges)
-    recipes = [replace(TINY, eps=eps) for eps in (0.1, 0.5)]
-    config = variants_of(*recipes)
-    result = get_experiment("ed/epsilon").run(config, in_one_batch=True)
-    assert gap_of(result, recipes[0]) == math.inf
-    assert np.isfinite(gap_of(result, recipes[1]))
-
-
 # -------------------------------------------------------------------- ising
 
 
@@ -470,21 +449,6 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     edges = truth > 0
     assert marks[0] == pytest.approx(float(learned[edges].mean()))
     plt.close(figure)
-
-
-def test_the_tables_of_couplings_have_their_baselines():
-    stored = get_experiment("ed/ising-rmse").stored(largest="full")
-    pseudo = load_result("ed/ising-pseudo-likelihood", "full", benchmarks_root())
-    rows = stored.scalars["table"] | pseudo.scalars["table"]
-    table = BY_LATTICE(replace(stored, scalars={"table": rows}))
-    methods = ("pseudo-likelihood", "ED-Bern", "ED-Grid")
-    assert table.heads[1:] == ("J = 0", *methods) and len(table.rows) == 7
-    lattice, baseline, *scores = table.rows[0]
-    assert (lattice, baseline) == ("10x10, 0.1", f"{-math.log(2 * 0.1 / 10):.2f}")
-    assert all(score not in (baseline, "–") for score in scores)
-    rows = {"J = 0": no_coupling(stored).scalars["table"]["ED-Bern"]}
-    table = SCORES(replace(stored, scalars={"table": rows}))
-    assert table.kinds == ("null",) and table.rows[0][1] == baseline
 
 
 @pytest.mark.cuda

@@ -182,9 +182,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("when", ["they work", "they have just been started"])
-def test_workers_end_with_a_killed_parent(when, tmp_path):
-    """Those that find nobody when they begin, too: they neither work nor wait."""
+def test_workers_end_with_a_killed_parent(tmp_path):
 
     def is_running(pid):
         stat = Path(f"/proc/{pid}/stat")
@@ -211,17 +209,14 @@ def test_workers_end_with_a_killed_parent(when, tmp_path):
         children = [int(pid) for file in threads for pid in file.read_text().split()]
         return [pid for pid in children if is_worker(pid)]
 
-    begun = (lambda: [*seen.iterdir()]) if when == "they work" else workers
     try:
-        assert wait_until(lambda: len(begun()) == 2)
+        assert wait_until(lambda: len([*seen.iterdir()]) == 2)
         started = workers()
     finally:
         parent.kill()
         parent.wait()
     assert len(started) == 2
     assert wait_until(lambda: not any(map(is_running, started)))
-    if when != "they work":
-        assert not [*seen.iterdir()]
 
 
 def test_a_number_that_a_run_lacks_is_nan():
@@ -229,10 +224,3 @@ def test_a_number_that_a_run_lacks_is_nan():
     assert list(table) == ["a", "b"]
     assert table["a"][0] == 1.0 and table["b"][1] == 2.0
     assert math.isnan(table["a"][1]) and math.isnan(table["b"][0])
-
-
-@pytest.mark.parametrize("name", ["../out", "/out", "a/b", "..", ""])
-def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="must be a file's name"):
-        run_jobs(draw, {name: {"seed": 0}}, folder=tmp_path / "kept")
-    assert not list(tmp_path.rglob("*.safetensors"))

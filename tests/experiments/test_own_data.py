@@ -11,7 +11,7 @@ from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.own_data import likelihood_table, show_refusals, write_digits
-from ebmtut.experiments.own_graphs import chances, pull_errors, show_pull_errors
+from ebmtut.experiments.own_graphs import chances, pull_errors
 from ebmtut.metrics import BernoulliProposal, Estimate
 from ebmtut.random import make_generator
 
@@ -62,13 +62,6 @@ def test_errors_of_the_pull_are_those_of_the_chances():
     assert noise == pytest.approx(float((p * (1 - p) / 4000).mean().sqrt()))
     for name in ("Gibbs, 5 sweeps", "Gibbs, 20 sweeps"):
         assert curves[name][0] < 5 * noise
-
-
-def test_without_exact_chances_no_empty_axes_are_drawn(capsys):
-    before = plt.get_fignums()
-    show_pull_errors([], {name: [] for name in "abcde"})
-    assert plt.get_fignums() == before
-    assert capsys.readouterr().out.startswith("no curves")
 
 
 def test_refusals_are_printed_without_the_folder(capsys):

@@ -50,16 +50,14 @@ def test_clamped_perturb_and_map_is_an_exact_draw():
 
 @pytest.mark.parametrize(
     ("method", "hidden"),
-    [(method, "mean") for method in (*RBM_METHODS, "PCD-7", "CD-20")]
-    + [("PMP", "sample"), ("CD-20", "sample")],
+    [(method, "mean") for method in RBM_METHODS if method != "PCD-100"]
+    + [("PCD-7", "mean"), ("PMP", "sample")],
 )
 def test_every_method_learns_the_means(pairs, method, hidden):
     """The fixed point of learning has the data's means, whatever draws samples."""
     of_method = {
         # One sweep an update follows slowly: small steps, and more of them.
         "PCD-1": {"n_steps": 1500, "learning_rate": 0.005},
-        # A hundred sweeps an update take long: few updates, with larger steps.
-        "PCD-100": {"n_steps": 100, "learning_rate": 0.05},
         # A program takes milliseconds: few of them, and larger steps.
         "LP": {"n_steps": 120, "n_chains": 10, "learning_rate": 0.05},
     }.get(method, {})

@@ -114,10 +114,3 @@ def test_experiments_keep_the_contract():
             assert dataclasses.is_dataclass(config)
         with pytest.raises(InputError, match=r"scale of .*quick.*'huge'"):
             experiment.config("huge")
-
-
-def test_a_row_without_experiment_is_refused(monkeypatch):
-    monkeypatch.setattr(registry, "available", lambda: ["ed/window"])
-    with pytest.raises(InputError, match="'drl/samples' has no experiment") as caught:
-        get_experiment("drl/samples")
-    assert "\n" not in str(caught.value)

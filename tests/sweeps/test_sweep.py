@@ -3,31 +3,18 @@
 import csv
 import json
 import random
-import subprocess
 import sys
 import time
-from contextlib import ExitStack
 
 import nbformat
-import psutil
 import pytest
 
-from ebmtut import cli
 from ebmtut.checks import InputError
 from ebmtut.cli import main
-from ebmtut.results import load_result
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.identity import run_identity
-from tests.sweeps import cluster_row
-from tests.sweeps.killing import (
-    VICTIMS,
-    dask_cluster,
-    kernels,
-    kill_until_complete,
-    of_sweep,
-    wait_until,
-)
+from tests.sweeps.killing import kill_until_complete, of_sweep
 from tests.sweeps.notebooks import write_notebook
 
 pytestmark = pytest.mark.slow
@@ -171,24 +158,26 @@ def test_cells_of_other_runs_are_left_out(page):
     assert run_identity(page)["notebook"] != before["notebook"]
 
 
-@pytest.mark.parametrize("where", ["here", "on a cluster"])
-def test_killed_at_random_moments_it_ends_complete(page, where):
-    """The driver, a worker or a kernel dies by SIGKILL; the same command continues."""
+def test_killed_at_random_moments_it_ends_complete(page):
+    """The driver, a run or a kernel dies by SIGKILL; the same command continues."""
     out = page.parent / "out"
     words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4"]
     command = [sys.executable, "-m", "ebmtut.cli", *words]
     command += ["--out", str(out), "--jobs", "2", "--quiet"]
-    draw, workers = random.Random(time.time_ns()), None
-    victims = VICTIMS if where == "here" else VICTIMS[:2]  # kernels die alike
-    with ExitStack() as stack:
-        if where == "on a cluster":
-            pytest.importorskip("distributed")
-            address, workers = stack.enter_context(dask_cluster(page.parent))
-            command += ["--scheduler", address]
-        records = kill_until_complete(
-            command, out, draw, span=2, workers=workers, victims=victims
-        )
+    draw = random.Random(time.time_ns())
+    records = kill_until_complete(command, out, draw, span=1)
     assert len(records) == len(table(out)) == 4
+
+
+def test_a_cluster_makes_the_same_sweep(page):
+    distributed = pytest.importorskip("distributed")
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
+    words += ["--out", str(page.parent / "out")]
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
+    assert len(table(page.parent / "out")) == 2
 
 
 @runs_are_bare
@@ -291,70 +280,6 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     assert row["seconds"] == str(record["seconds"]) and row["f.seconds"] == "5.0"
     assert row["code"] == record["identity"]["package"] and row["f.code"] == "x"
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
-
-
-@pytest.fixture
-def cluster():
-    """A real scheduler and two workers, each a process."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster
-
-
-def test_a_cluster_makes_the_jobs_of_a_row(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "get_experiment", lambda id: cluster_row.ROW)
-    words = ["run", "ed/window", "--quiet", "--results", str(tmp_path), "--seed", "7"]
-    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
-    found = load_result("ed/window", "quick", tmp_path).scalars["table"]
-    squares = [cell["square"] for cell in found.values()]
-    assert squares == [[n**2 + 7] for n in range(6)]
-    workers = {worker.pid for worker in cluster.workers.values()}
-    assert {cell["process"][0] for cell in found.values()} <= workers
-
-
-def test_a_scheduler_that_dies_ends_the_sweep_in_one_line(page):
-    pytest.importorskip("distributed")
-    out = page.parent / "out"
-    words = ["sweep", str(page), "-p", "eps=0.7", "--quiet", "--out", str(out)]  # hangs
-    command = [sys.executable, "-m", "ebmtut.cli", *words]
-    with dask_cluster(page.parent) as (address, _):
-        driver = subprocess.Popen(
-            [*command, "--scheduler", address], stderr=subprocess.PIPE, text=True
-        )
-        wait_until(lambda: kernels(out))
-        for process in of_sweep(page.parent / "scheduler.json"):
-            if "scheduler" in process.cmdline():
-                process.kill()
-        _, told = driver.communicate(timeout=120)
-    assert driver.returncode == 2
-    assert "the same command continues" in told.splitlines()[-1]
-
-
-# Stands for a run: as many lines as a record has, and no notebook.
-TRIVIAL = """
-import json, pathlib, sys
-run = json.loads(sys.argv[1])
-folder = pathlib.Path(run["folder"], run["name"])
-folder.mkdir()
-record = {"name": run["name"], "status": "done", "parameters": run["parameters"]}
-record |= run["about"] | {"started": "", "seconds": 0, "error": None, "numbers": {}}
-(folder / "run.json").write_text(json.dumps(record))
-"""
-
-
-def test_the_drivers_memory_is_flat_over_a_hundred_runs(page, monkeypatch):
-    """A record is a kilobyte; a leak of a kernel or a notebook would be megabytes."""
-    monkeypatch.setattr(supervision, "_CHILD", TRIVIAL)
-    memory = psutil.Process().memory_info
-    seeds = ",".join(map(str, range(10)))
-    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 10}
-    before = memory().rss
-    seeds = ",".join(map(str, range(110)))
-    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 110}
-    assert memory().rss - before < 10e6
-    assert not of_sweep(page.parent)
 
 
 @runs_are_bare

@@ -159,33 +159,3 @@ def test_keyboard_moves_the_chain(visit):
     assert note.inner_text() != before
     assert visit.dead_sliders() == []
     assert visit.wrong() == []
-
-
-def at(page, x, y):
-    """Return where on the screen a point of the first picture is, in shares."""
-    canvas = page.locator("canvas").first
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    return box["x"] + x * box["width"], box["y"] + y * box["height"]
-
-
-def test_a_fast_stroke_skips_no_bar(visit):
-    """Two events far apart make a straight line between their bars."""
-    page = visit.page
-    page.mouse.move(*at(page, 4.5 / 32, 0.4))
-    page.mouse.down()
-    page.mouse.move(*at(page, 24.5 / 32, 0.1), steps=1)
-    page.mouse.up()
-    choice(page, "side to shape").select_option("p, above")
-    bar = slider(page, "bar")
-    heights = []
-    for k in range(5, 26):
-        bar.fill(str(k))
-        label = page.locator("canvas").first.get_attribute("aria-label") or ""
-        assert label.startswith(f"Bar {k} of p")
-        heights.append(float(label.split()[-2]))
-    # From the middle line 210 of the 240 pixels are a height of one; half a pixel off.
-    ends = np.array([0.1, 0.4]) * 480 / 210
-    assert heights == pytest.approx(np.linspace(*ends, 21).tolist(), abs=0.02)
-    assert visit.wrong() == []
