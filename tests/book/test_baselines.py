@@ -1,10 +1,10 @@
 """A tolerance of a stored output tells success from the baseline."""
 
 import re
-from html.parser import HTMLParser
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_output
 
 from tools.paths import ROOT, book_notebooks
@@ -17,23 +17,12 @@ FREE = re.compile(r"second|time|step|evaluation|how many|sweep", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.]*\w)")
 
 
-class Rows(HTMLParser):
+def rows_of(html):
     """The rows of a table, each with its kind, as `ebmtut.results.tables` writes it."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.rows: list[tuple[str, list[str]]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "tr":
-            self.rows.append((dict(attrs).get("class") or "", []))
-        elif tag in ("td", "th") and self.rows:
-            self.rows[-1][1].append("")
-
-    def handle_data(self, data):
-        if self.rows and self.rows[-1][1]:
-            self.rows[-1][1][-1] += data
+    return [
+        (" ".join(row.get("class", [])), [cell.text for cell in row(["td", "th"])])
+        for row in BeautifulSoup(html, "html.parser")("tr")
+    ]
 
 
 def number(cell):
@@ -44,7 +33,7 @@ def number(cell):
 
 def columns_of(html, tolerance, share):
     """Columns that tell a method from the baselines, and those that tell none."""
-    (_, heads), *rows = Rows(html).rows
+    (_, heads), *rows = rows_of(html)
     telling: list[str] = []
     blind: list[str] = []
     for k, head in enumerate(heads):
@@ -69,7 +58,7 @@ def lines_of(cell):
         lines += output.get("text", "").splitlines()
         html = output.get("data", {}).get("text/html", "")
         if "<table" in html:
-            lines += [" ".join(map(str.strip, cells)) for _, cells in Rows(html).rows]
+            lines += [" ".join(map(str.strip, cells)) for _, cells in rows_of(html)]
     return [line.replace("\u2212", "-") for line in lines]
 
 

@@ -215,88 +215,44 @@ def test_outdated_copy_is_caught(tmp_path):
 # ------------------------------------------------------------------ the contract
 
 
-def untag(notebook):
-    notebook.cells[1].metadata.tags = []
+#: What spoils a notebook, and the rule that it breaks.
+SPOILERS = (
+    ("cells[1].metadata.tags = []", "one_parameters_cell"),
+    ("cells[3].update(execution_count=None, outputs=[])", "run_in_order"),
+    ("cells[3].outputs = [new_output('error', ename='E', evalue='no')]", "no_errors"),
+    ("cells[3].source += '\\nx = 1' * contract.MOST_CODE_LINES", "short_code"),
+    ("cells[3].source += '  #' + contract.WIDEST_CODE_LINE * '-'", "short_code"),
+    ("cells[3].outputs[0].text = 'in ' + '/home' + '/ada/x'", "no_machine_paths"),
+    ("del cells[4].metadata.mystnb['image']", "figures_described"),
+    ("del cells[4].metadata.mystnb['figure']", "figures_described"),
+    ("cells[3].metadata['ebmtut'] = {'tolerance': 1e6}", "small_tolerances"),
+    ("metadata.kernelspec.name = 'my-venv'", "plain_kernel"),
+    (
+        "metadata.widgets['more'] = 'x' * contract.MOST_BYTES_OF_WIDGETS",
+        "widgets_that_last",
+    ),
+    (
+        "cells[5].source += '\\nwidgets.interact(picture, height=3)'",
+        "widgets_that_last",
+    ),
+    (
+        "cells[3].update(source='found = 1', metadata={'tags': ['other-runs']}); "
+        "cells[5].source += '\\ndef later(x):\\n    return x + found'",
+        "sweeps_without_other_runs",
+    ),
+)
 
 
-def never_run(notebook):
-    notebook.cells[3].execution_count = None
-    notebook.cells[3].outputs = []
-
-
-def fail(notebook):
-    notebook.cells[3].outputs = [new_output("error", ename="ValueError", evalue="no")]
-
-
-def too_long(notebook):
-    notebook.cells[3].source += "\nx = 1" * contract.MOST_CODE_LINES
-
-
-def too_wide(notebook):
-    notebook.cells[3].source += "  #" + contract.WIDEST_CODE_LINE * "-"
-
-
-def name_a_path(notebook):
-    notebook.cells[3].outputs[0].text = "saved to " + "/home" + "/ada/result.json"
-
-
-def no_alt_text(notebook):
-    del notebook.cells[4].metadata.mystnb["image"]
-
-
-def no_caption(notebook):
-    del notebook.cells[4].metadata.mystnb["figure"]
-
-
-def forgive_everything(notebook):
-    notebook.cells[3].metadata["ebmtut"] = {"tolerance": 1e6}
-
-
-def own_kernel(notebook):
-    notebook.metadata.kernelspec.name = "my-venv"
-
-
-def heavy_state(notebook):
-    notebook.metadata.widgets["more"] = "x" * contract.MOST_BYTES_OF_WIDGETS
-
-
-def interact(notebook):
-    notebook.cells[5].source += "\nwidgets.interact(picture, height=3)"
-
-
-def leave_out_what_is_needed(notebook):
-    notebook.cells[3].source += "\nfound = 1"
-    notebook.cells[3].metadata["tags"] = ["other-runs"]
-    notebook.cells[5].source += "\ndef later(x):\n    return x + found"
-
-
-SPOILERS = {
-    untag: "one_parameters_cell",
-    never_run: "run_in_order",
-    fail: "no_errors",
-    too_long: "short_code",
-    too_wide: "short_code",
-    name_a_path: "no_machine_paths",
-    no_alt_text: "figures_described",
-    no_caption: "figures_described",
-    forgive_everything: "small_tolerances",
-    own_kernel: "plain_kernel",
-    heavy_state: "widgets_that_last",
-    interact: "widgets_that_last",
-    leave_out_what_is_needed: "sweeps_without_other_runs",
-}
-
-
-@pytest.mark.parametrize(("spoiler", "rule"), SPOILERS.items())
-def test_broken_contract_is_caught(notebook, spoiler, rule):
-    spoiler(notebook)
+@pytest.mark.parametrize(("spoil", "rule"), SPOILERS)
+def test_broken_contract_is_caught(notebook, spoil, rule):
+    exec(spoil, globals() | dict(notebook))
     caught = contract.violations(notebook)
     assert caught
     assert all(what.startswith(f"{rule}: ") for what in caught)
 
 
 def test_every_rule_has_its_counterexample():
-    assert set(SPOILERS.values()) == set(contract.RULES)
+    assert {rule for _, rule in SPOILERS} == set(contract.RULES)
 
 
 def test_long_code_is_advised_against_before_it_is_refused(notebook):
@@ -304,7 +260,7 @@ def test_long_code_is_advised_against_before_it_is_refused(notebook):
     notebook.cells[3].source += "\nx = 1" * contract.MANY_CODE_LINES
     assert len(contract.advice(notebook)) == 1
     assert contract.violations(notebook) == []
-    too_long(notebook)
+    notebook.cells[3].source += "\nx = 1" * contract.MOST_CODE_LINES
     assert contract.advice(notebook) == []
     assert contract.violations(notebook)
 

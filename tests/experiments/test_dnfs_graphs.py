@@ -51,20 +51,15 @@ def test_nothing_beats_the_optimum(result):
         assert 0 <= fractions(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
     one, best = (fractions_table(run, draws) for draws in ("one", "best"))
-    assert one.heads == ("method", "evaluations", SIZE)
-    assert best.heads == ("method", "evaluations", SIZE, "CPU s")
-    assert one.kinds == (*best.kinds, "exact")
     assert all(
         float(b[2][:5]) >= float(a[2][:5])
         for a, b in zip(one.rows[:-1], best.rows, strict=True)
     )
-    experiment.figure(run)
     learners_shown = learners_table(run)
-    learners, printed = 2, ["0.969", "0.977"]
+    printed = ["0.969", "0.977"]
     if experiment.id == "dnfs/max-independent-set":
         # 8.28 and 8.75 vertices of 8.92, Table 1.
-        learners, printed = 3, ["0.928", "0.981"]
-    assert learners_shown.kinds == ("null", "null", *learners * [""], "paper", "paper")
+        printed = ["0.928", "0.981"]
     assert [row[1] for row in learners_shown.rows[-2:]] == printed
     (row,) = temperature_table(run).rows
     names = ("other temperature", "DNFS")

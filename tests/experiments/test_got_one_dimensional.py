@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -52,14 +51,6 @@ SMALL_BOUND = TemperatureBoundConfig(
     chain_iterations=5,
     n_chains=500,
 )
-
-
-def draws(experiment, result):
-    """The figure of a result can be drawn."""
-    figure = experiment.figure(result)
-    figure.canvas.draw()
-    assert figure.axes
-    plt.close(figure)
 
 
 # ------------------------------------------------------------------ the problems
@@ -137,7 +128,6 @@ def test_bands_hold_95_percent_and_the_check_can_say_no():
     assert max(table["60"]["dual"]) <= 1e-12
     check = BANDS.check
     assert [v.verdict for v in check(result)] == ["match"] * 3
-    draws(BANDS, result)
     table["60"]["gap"] = table["20"]["gap"]
     table["60"]["range"] = [100.0] * 10
     assert [v.verdict for v in check(result)] == ["match", "miss", "miss"]
@@ -201,7 +191,6 @@ def test_coupling_table_has_what_the_check_needs():
     assert len(table["B-ADMM"]["30"]["l1"]) == 1
     verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["match"] * 3
-    draws(COUPLING, result)
     table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
     verdicts = COUPLING.check(result)
@@ -215,7 +204,6 @@ def test_coulomb_is_recovered_and_the_entropic_kernel_breaks():
     assert table["Gibbs-OT"]["2000"]["near"][0] > 0.99
     assert abs(table["Gibbs-OT"]["2000"]["dual"][0]) < 1e-3
     assert table["entropic, 0.05/N"]["2000"]["mass"][0] < 0.99
-    draws(COULOMB, result)
     with pytest.raises(InputError, match="even"):
         CoulombConfig(n_points=33)
 
@@ -254,7 +242,6 @@ def test_martingale_keeps_its_mean_and_its_bounds():
     check = BOUND.check
     # A run's mean bound over T has a standard deviation of 0.02.
     assert [v.verdict for v in check(result)] == ["match"] * 4
-    draws(BOUND, result)
     z = result.arrays
     wrong = {
         "below": np.ones_like(z["below"]),

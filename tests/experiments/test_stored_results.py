@@ -8,6 +8,7 @@ they have changed since, the result must be judged anew: ``ebmtut run ID
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 from ebmtut.experiments import get_experiment
@@ -67,3 +68,10 @@ def test_every_claim_can_lose(id, scale):
     for verdict in claims:
         assert verdict.null is not None, f"{verdict.name}: the null says nothing of it"
         assert not null_keeps(verdict), f"{verdict.name}: so does the null"
+
+
+@pytest.mark.parametrize(("id", "scale"), STORED)
+def test_every_figure_is_drawn_from_its_stored_result(id, scale):
+    figure = get_experiment(id).figure(load_result(id, scale, RESULTS))
+    assert figure.axes
+    plt.close(figure)
