@@ -20,9 +20,9 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tools.paths import BOOK, ROOT
 
@@ -44,8 +44,7 @@ LEFT_OUT = (
 )
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A phrase to avoid, what to write instead, and phrases that may contain it."""
 
     phrase: str
@@ -53,8 +52,7 @@ class Term:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a term stands: its surroundings, and what to write instead."""
 
     term: Term
@@ -112,7 +110,8 @@ def prose_of(path: Path) -> str:
     if path.suffix == ".py":
         return "\n".join(_python_prose(text))
     if path.suffix == ".ipynb":
-        return "\n".join(_notebook_prose(json.loads(text)))
+        cells = json.loads(text)["cells"]
+        return "\n".join(part for cell in cells for part in _cell_prose(cell))
     return text
 
 
@@ -138,36 +137,24 @@ def _python_prose(source: str) -> Iterator[str]:
 _FSTRING_MIDDLE = getattr(tokenize, "FSTRING_MIDDLE", -1)
 
 
-def _notebook_prose(notebook: dict[str, object]) -> Iterator[str]:
-    cells = notebook["cells"]
-    assert isinstance(cells, list)
-    for cell in cells:
-        source = "".join(cell["source"])
-        if cell["cell_type"] != "code":
-            yield source
-            continue
-        yield from _python_prose(source)
-        about = cell["metadata"].get("mystnb", {})
-        yield about.get("figure", {}).get("caption", "")
-        yield about.get("image", {}).get("alt", "")
+def _cell_prose(cell: dict[str, Any]) -> Iterator[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        yield source
+        return
+    yield from _python_prose(source)
+    about = cell["metadata"].get("mystnb", {})
+    yield about.get("figure", {}).get("caption", "")
+    yield about.get("image", {}).get("alt", "")
 
 
 def searched_files() -> list[Path]:
     """Return the files of the repository that are held to the table."""
-    done = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [
-        ROOT / name
-        for name in sorted(set(filter(None, done.stdout.split("\0"))))
-        if not name.startswith(LEFT_OUT)
-        and ((ROOT / name).suffix in SUFFIXES or name == "Makefile")
-        and (ROOT / name).is_file()
-    ]
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.check_output(command, cwd=ROOT, text=True).split("\0")
+    names = [name for name in sorted({*listed}) if not name.startswith(LEFT_OUT)]
+    paths = [ROOT / n for n in names if Path(n).suffix in SUFFIXES or n == "Makefile"]
+    return [path for path in paths if path.is_file()]
 
 
 def read_list() -> dict[str, int]:
@@ -179,11 +166,11 @@ def read_list() -> dict[str, int]:
 
 def count() -> dict[str, int]:
     """Count the places in each file that has any."""
-    found = {
-        path.relative_to(ROOT).as_posix(): len(places(prose_of(path)))
+    return {
+        path.relative_to(ROOT).as_posix(): number
         for path in searched_files()
+        if (number := len(places(prose_of(path))))
     }
-    return {name: number for name, number in found.items() if number}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
