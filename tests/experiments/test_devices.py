@@ -63,7 +63,7 @@ SMALL = {
     "drl/marginal-vs-recovery": {"densities": ("checkerboard",), "elsewhere": ()},
     "drl/fid": {"steps": (("recovery likelihood", 3), ("score matching", 3))},
     "drl/samples": {},
-    "drl/langevin-steps": {"n_chain_steps": (1,)},
+    "drl/langevin-steps": {},
     "drl/interpolation": {},
     "drl/inpainting": {},
     "drl/long-run": {},
@@ -98,7 +98,7 @@ SMALL = {
     "dnfs/max-independent-set": {"rivals": OTHERS},
     "dnfs/networks": {"side": 3},
     # The other estimator is that of the published recipe in dnfs/ising.
-    "dnfs/control-variate": {"estimators": ("plain",), "side": 3, "n_steps": 4},
+    "dnfs/control-variate": {"estimators": ("plain",), "side": 3, "n_steps": 100},
     "dnfs/ising-mcmc": {"side": 4},
 }
 

@@ -145,7 +145,7 @@ def test_the_recipes_of_photographs_learn(name, few_photographs):
     """With few channels; `drl/architectures` builds the networks in full."""
     recipe = cut(RECIPES[name], FEW | {"n_levels": 1000}, **_PHOTOS)
     trained = train_images(recipe, 0)
-    assert not trained.message and trained.stopped_at == 2
+    assert not trained.message and trained.stopped_at == 4
     if recipe.n_levels == 6:
         drawn = draw_images(trained.energy, recipe, 3, generator=make_generator(1))
         assert drawn.shape[:2] == (8, 3) and bool(drawn.isfinite().all())
