@@ -50,9 +50,15 @@ def main() -> None:
     still = frames.pop()
     still.save(BOOK / "_static" / "hero-still.webp", quality=85, method=6)
     # The result comes first, so that a reader sees it at once.
-    times = [HOLD] + [160] * len(frames)
-    how = {"save_all": True, "append_images": frames, "duration": times, "loop": 0}
-    still.save(BOOK / "_static" / "hero.webp", quality=72, method=4, **how)
+    still.save(
+        BOOK / "_static" / "hero.webp",
+        save_all=True,
+        append_images=frames,
+        duration=[HOLD] + [160] * len(frames),
+        loop=0,
+        quality=72,
+        method=4,
+    )
 
 
 if __name__ == "__main__":

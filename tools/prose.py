@@ -26,9 +26,6 @@ from bs4 import BeautifulSoup
 from tools.paths import BOOK, ROOT, book_pages
 
 CHAPTERS = ("ed", "drl", "pmp", "got", "dnfs")
-# Chapters whose pages must keep to the budgets and to the table of terms. Add a
-# chapter here when it has been rewritten.
-REWRITTEN: tuple[str, ...] = CHAPTERS
 
 # The budgets of book/style.md.
 WORDS_OF_FIRST_PAGE = 1800

@@ -1,15 +1,11 @@
-"""Story pages keep to the budgets of words, tables, figures and code.
-
-Chapters in `tools.prose.REWRITTEN` must; for the others the excess is only reported,
-as an expected failure.
-"""
+"""Story pages keep to the budgets of words, tables, figures and code."""
 
 import json
 
 import pytest
 
 from tools.paths import BOOK
-from tools.prose import CHAPTERS, REWRITTEN, over_budget, read_page, story_pages
+from tools.prose import CHAPTERS, over_budget, read_page, story_pages
 
 PAGES = story_pages()
 PLAIN = "A sentence of six words here.\n\n"
@@ -49,16 +45,12 @@ def table(n_lines, n_columns, text="1.2"):
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(BOOK)))
 def test_page_keeps_to_its_budgets(path):
     over = over_budget(read_page(path))
-    chapter = path.relative_to(BOOK).parts[0].removesuffix(".ipynb")
-    if over and chapter not in (*REWRITTEN, "basics"):
-        pytest.xfail("not yet rewritten: " + "; ".join(over))
     assert not over, "\n".join(over)
 
 
 def test_every_chapter_has_story_pages():
     found = {path.relative_to(BOOK).parts[0] for path in PAGES}
     assert set(CHAPTERS) <= found
-    assert set(REWRITTEN) <= set(CHAPTERS)
     assert not [path for path in PAGES if path.stem in ("record", "notes")]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tools import terms as tool
 from tools.paths import ROOT
-from tools.prose import REWRITTEN
+from tools.prose import CHAPTERS
 from tools.terms import places, read_list, searched_files, terms
 
 
@@ -30,8 +30,8 @@ def test_files_use_the_terms_of_the_table(counts):
 BY_STORED_KEYS = {"book/drl/images.ipynb", "book/drl/two_dimensional.ipynb"}
 
 
-def test_story_pages_of_rewritten_chapters_are_not_on_the_list():
-    folders = tuple(f"book/{chapter}/" for chapter in REWRITTEN)
+def test_story_pages_are_not_on_the_list():
+    folders = tuple(f"book/{chapter}/" for chapter in CHAPTERS)
     listed = {
         name
         for name in read_list()
