@@ -10,7 +10,6 @@ they are stored; nothing is executed or rendered.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
@@ -253,29 +252,18 @@ def over_budget(page: Page) -> list[str]:
     return over
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description="Measure the visible words, tables, figures and code of pages."
-    )
-    parser.add_argument(
-        "pages", nargs="*", type=Path, help="pages to measure (default: story pages)"
-    )
-    options = parser.parse_args(arguments)
-    found = False
-    for path in [p.resolve() for p in options.pages] or story_pages():
+def main(paths: Sequence[str]) -> None:
+    """Report on these pages, by default on all story pages."""
+    for path in [Path(name).resolve() for name in paths] or story_pages():
         page = read_page(path)
-        over = over_budget(page)
-        found |= bool(over)
         print(
-            f"{path.relative_to(ROOT)!s:32} {page.words:5} words "
-            f"{len(page.tables):3} tables {page.figures:3} figures "
-            f"{page.code_lines:4} code lines {page.counted_minutes:3} min"
+            f"{path.relative_to(ROOT)}: {page.words} words, {len(page.tables)} tables, "
+            f"{page.figures} figures, {page.code_lines} lines of code, "
+            f"{page.counted_minutes} min",
+            *over_budget(page),
+            sep="\n    over: ",
         )
-        for what in over:
-            print(f"    over: {what}")
-    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:])

@@ -10,7 +10,6 @@ To move to a newer version: change `PACKAGES`, run ``--refresh``, put the integr
 that it prints into `PACKAGES`, and open a page with a widget.
 """
 
-import argparse
 import base64
 import hashlib
 import importlib.metadata
@@ -20,7 +19,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -151,11 +149,9 @@ def _hashes(folder: Path) -> dict[str, str]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Third-party scripts of the book.")
-    parser.add_argument("--refresh", action="store_true", help="fetch them anew")
-    if parser.parse_args(arguments).refresh:
+    if "--refresh" in sys.argv[1:]:
         refresh()
     wrong = check()
     print("\n".join(wrong) or "vendored files: as recorded")
