@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from ebmtut import cli
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.data import RemoteFile
+from ebmtut.data import DataUnavailable, RemoteFile
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
@@ -219,18 +219,6 @@ def test_a_time_limit_ends_a_run_that_goes_on_later(work, tmp_path, capsys):
     assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
 
 
-def test_a_training_that_diverged_is_one_line(work, tmp_path, monkeypatch, capsys):
-    def diverges(config, seed, device, checkpoint):
-        raise DivergenceError("the loss is nan at step 7", step=7)
-
-    monkeypatch.setattr(work, "job", diverges)
-    words = ["run", "ed/window", "--results", str(tmp_path), "--quiet"]
-    assert cli.main(words) == cli.DIVERGED
-    line = capsys.readouterr().err
-    assert line.startswith("ebmtut: ") and line.count("\n") == 1
-    assert line.endswith(": the loss is nan at step 7\n")
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -299,7 +287,7 @@ def test_data_says_where_files_are(capsys, tmp_path, monkeypatch):
     assert "checkerboard" in out
 
 
-def test_what_the_machine_lacks_is_one_line(work, tmp_path, monkeypatch, capsys):
+def test_what_ends_a_run_is_one_line(work, tmp_path, monkeypatch, capsys):
     run = ("run", "ed/window", "--quiet", "--results", str(tmp_path))
 
     def fails(error):
@@ -308,10 +296,12 @@ def test_what_the_machine_lacks_is_one_line(work, tmp_path, monkeypatch, capsys)
 
         monkeypatch.setattr(work, "job", job)
 
-    assert cli.NO_MODULE == gpu.NO_MODULE
+    assert (cli.NO_MODULE, cli.NO_DATA) == (gpu.NO_MODULE, gpu.NO_DATA)
     for error, told, code in (
         (OSError(errno.ENOSPC, "No space left on device", "x.npz"), "No space left", 2),
         (ImportError("this needs POT"), r"'ebmtut[NAME]'", 69),
+        (DataUnavailable("x.zip: put it at /data"), ": x.zip: put it at", cli.NO_DATA),
+        (DivergenceError("nan at step 7", step=7), ": nan at step 7\n", cli.DIVERGED),
         (ModuleNotFoundError("No module named 'ot'", name="ot"), "No module named", 69),
     ):
         fails(error)

@@ -263,6 +263,26 @@ def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsy
 
 
 @runs_are_bare
+def test_columns_of_one_name_are_kept_apart(page):
+    """A parameter, a recorded number and the sweep's own column of the same name."""
+    names = ("seconds", "commit", "run", "status")
+    write_notebook(
+        page,
+        parameters="\n".join(f"{name}: int = 3" for name in names)
+        + "\nresults_dir: str = ''",
+        work="from ebmtut.results import record",
+        last=f"record('f', dict.fromkeys({names}, 5.0), results_dir)",
+    )
+    sweep(page, *(f"{name}=4" for name in names))
+    gather(page.parent / "out")
+    (row,) = table(page.parent / "out")
+    (record,) = load_runs(page.parent / "out").values()
+    for name in names:
+        assert (row[name], row[f"f.{name}"]) == ("4", "5.0")
+        assert row[f"sweep.{name}"] == str(record[{"run": "name"}.get(name, name)])
+
+
+@runs_are_bare
 def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     write_notebook(
         page,
