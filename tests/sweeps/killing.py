@@ -51,8 +51,8 @@ def kill_until_complete(command, out, draw, *, span):
     """Start a sweep again and again while its processes die; check what it leaves.
 
     Each time something dies by SIGKILL at a random moment, at most ``span`` seconds
-    after the first kernel is there: the driver, the process of a run, a kernel; and
-    the driver, too, a while later.
+    after the first kernel is there: the process of a run, a kernel; and the driver a
+    while later.
     """
     finished = {}
 
@@ -62,13 +62,11 @@ def kill_until_complete(command, out, draw, *, span):
         assert finished.items() <= done.items()  # nothing is lost or made twice
         finished = done
 
-    for victim in ("driver", "run", "kernel"):
+    for victim in ("run", "kernel"):
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_until(lambda d=driver: kernels(out) or d.poll() is not None)
         time.sleep(draw.uniform(0, span))
-        doomed = []
-        if victim != "driver":
-            doomed = of_sweep(out, "one_run") if victim == "run" else kernels(out)
+        doomed = of_sweep(out, "one_run") if victim == "run" else kernels(out)
         if doomed:
             draw.choice(doomed).kill()
             n_done = len(done_in(out))  # and the others go on
