@@ -4,14 +4,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from threading import Timer
-from types import SimpleNamespace
-
-import pytest
-from numba.core.event import Event, EventStatus
 
 from ebmtut import _compilation, _compiled, _digests
-from ebmtut._compilation import _is_read, _Teller
 
 PROGRAM = """
 from ebmtut import _compilation, _compiled
@@ -93,42 +87,3 @@ def test_a_change_in_another_file_is_compiled(tmp_path):
     assert run() == 3.0  # now from the disk
     after = {f: f.stat().st_mtime_ns for f in (tmp_path / "cache").rglob("*.nbc")}
     assert before == after and before
-
-
-@pytest.mark.parametrize("asks", [False, True])
-def test_a_notebook_is_told_only_if_somebody_sits_there(monkeypatch, asks):
-    monkeypatch.setenv("JPY_PARENT_PID", "1")
-    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=asks))
-    frontend = SimpleNamespace(get_ipython=lambda: shell)
-    monkeypatch.setitem(sys.modules, "IPython", frontend)
-    assert _is_read() == asks
-
-
-def events(module):
-    """What numba tells of one compilation."""
-    kernel = SimpleNamespace(
-        py_func=SimpleNamespace(__module__=module),
-        stats=SimpleNamespace(cache_path=None),
-    )
-    data = {"dispatcher": kernel}
-    return [Event("numba:compile", how, data) for how in EventStatus]
-
-
-def test_patience_is_for_all_kernels_together(monkeypatch):
-    clock, waits = [0.0], []
-
-    def timer(seconds, tell, arguments):
-        waits.append(seconds)
-        return Timer(1000, tell, arguments)
-
-    monkeypatch.setattr(_compilation, "Timer", timer)
-    monkeypatch.setattr(_compilation.time, "monotonic", lambda: clock[0])
-    teller = _Teller()
-    for seconds, module in ((0.25, "ebmtut.a"), (9.0, "other.b"), (0.5, "ebmtut.c")):
-        start, end = events(module)
-        teller.notify(start)
-        for event in events("ebmtut.d"):  # a function that the kernel calls
-            teller.notify(event)
-        clock[0] += seconds
-        teller.notify(end)
-    assert waits == [1.0, 0.75]

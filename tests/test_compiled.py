@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ebmtut import _compiled
-from ebmtut._compiled import in_threads, sweep_in_threads
+from ebmtut._compiled import in_threads
 from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing, PairwiseGraph
 from ebmtut.message_passing import deconvolve, mplp
 from ebmtut.random import make_generator
@@ -34,23 +34,6 @@ def test_every_row_is_done_once(n_rows, n_turns, n_slices):
     in_threads(done.append, n_rows, n_turns)
     assert len(done) == n_slices
     assert sorted(i for part in done for i in range(n_rows)[part]) == [*range(n_rows)]
-
-
-def test_what_a_thread_raises_is_raised():
-    def fails(rows):
-        raise OverflowError(rows.start)
-
-    with pytest.raises(OverflowError):
-        in_threads(fails, 7, 10**9)
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_long_work_is_done_in_short_pieces(n_threads):
-    torch.set_num_threads(n_threads)
-    done = []
-    in_threads(done.append, 100, 2**33)
-    assert len(done) == 16
-    assert sorted(i for part in done for i in range(100)[part]) == [*range(100)]
 
 
 @pytest.fixture
@@ -101,29 +84,6 @@ def test_an_interrupt_ends_compiled_chains(n_chains):
     with pytest.raises(KeyboardInterrupt):
         ising_gibbs(energy, x, 60_000_000 // n_chains, generator=make_generator(0))
     assert time.process_time() - started < 3
-
-
-@pytest.mark.parametrize(
-    ("n_sweeps", "grain", "portions"),
-    [
-        (10, 1, [4, 4, 2]),
-        (10, 3, [3, 3, 3, 1]),
-        (4, 1, [4]),
-        (10, 32, [10]),
-        (0, 1, []),
-    ],
-)
-def test_a_long_chain_is_swept_in_portions(monkeypatch, n_sweeps, grain, portions):
-    """Of 4 sweeps at most: 2 rows of 25 turns a sweep, and 100 turns a piece."""
-    monkeypatch.setattr(_compiled, "_A_PIECE", 100)
-    found = []
-
-    def work(n, rows):
-        found.append((n, rows))
-
-    torch.set_num_threads(1)
-    sweep_in_threads(work, 2, n_sweeps, 50, grain=grain)
-    assert [n for n, rows in found if rows.start == 0] == portions
 
 
 MATRIX = torch.randn(70, 70, generator=make_generator(0)) / 8

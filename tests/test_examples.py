@@ -23,7 +23,7 @@ PACKAGES = (
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-def modules_with_examples() -> list[str]:
+def modules_with_examples():
     names = []
     for path in sorted(FOLDER.rglob("*.py")):
         name = path.relative_to(FOLDER.parent).with_suffix("")
@@ -33,7 +33,7 @@ def modules_with_examples() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_examples_run(name: str) -> None:
+def test_examples_run(name):
     tests = doctest.DocTestFinder(exclude_empty=True).find(
         importlib.import_module(name)
     )
@@ -45,7 +45,7 @@ def test_examples_run(name: str) -> None:
     assert not runner.failures, "".join(found)
 
 
-def test_entry_points_have_examples() -> None:
+def test_entry_points_have_examples():
     """Each package has examples at the names with which readers begin."""
     counts = {}
     for package in PACKAGES:
@@ -56,7 +56,7 @@ def test_entry_points_have_examples() -> None:
     assert sum(counts.values()) >= 70, counts
 
 
-def test_a_wrong_example_is_caught() -> None:
+def test_a_wrong_example_is_caught():
     parser = doctest.DocTestParser()
     test = parser.get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
     runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,12 +69,6 @@ def test_without_a_gpu_one_line_says_so(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_modules_are_named(monkeypatch, capsys):
-    monkeypatch.setattr(gpu, "NEEDED", ("torch", "no_such_module"))
-    assert main([]) == 2
-    assert capsys.readouterr().err == "tools.gpu: missing modules: no_such_module\n"
-
-
 def test_a_slice_is_packed_and_gone_on_with_elsewhere(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a device")
@@ -113,12 +106,6 @@ def test_checkpoints_travel_in_pieces(tmp_path, monkeypatch):
     assert (there / "results" / ".tmp" / "row" / "a").read_bytes() == bytes(10)
 
 
-def test_what_lacks_its_modules_is_not_begun(tmp_path):
-    steps = [Step("tests", ("false",), needs=("json", "no_such_module"))]
-    assert states(run(steps, tmp_path)) == {"tests": gpu.NO_MODULE}
-    assert (tmp_path / "tests.log").read_text() == "missing modules: no_such_module\n"
-
-
 @pytest.mark.parametrize("passed", [True, False])
 def test_options_are_taken_once_their_tests_have_passed(passed, tmp_path):
     """The tests of recorded steps alone: another's failure says nothing of them."""
@@ -131,36 +118,6 @@ def test_options_are_taken_once_their_tests_have_passed(passed, tmp_path):
     ]
     run([*tests, row], tmp_path)
     assert eval((tmp_path / "row.log").read_text()) == ["--cuda-graph"] * passed
-
-
-def test_tests_that_hang_are_stopped_and_not_begun_again(tmp_path):
-    hangs = replace(step("tests-a", "import time; time.sleep(60)"), most=0.1)
-    steps = [hangs, step("tests-b", "")]
-    for _ in range(2):
-        done = run(steps, tmp_path)
-        assert states(done) == {"tests-a": gpu.TOO_LONG, "tests-b": 0}
-        assert done["tests-a"].seconds < 30
-
-
-def test_rates_go_on_from_their_file_on_the_same_code(tmp_path):
-    file = tmp_path / "rates"
-    code = (
-        "import pathlib, sys; f = pathlib.Path(sys.argv[1]); "
-        "f.write_text(f.read_text() + 'x' if f.exists() else 'x'); "
-        "sys.exit(0 if f.read_text() == 'xx' else 124)"
-    )
-    command = (sys.executable, "-c", code, str(file))
-    rates = Step("rates", command, leaves=(file,))
-    out = tmp_path / "out"
-    assert states(run([rates], out)) == {"rates": 124}
-    assert states(run([rates], out)) == {"rates": 0}
-    assert states(run([rates], out, source="def")) == {"rates": 124}
-    assert file.read_text() == "x"
-
-
-def test_no_row_begins_in_the_last_minute(tmp_path):
-    steps = [step("row", "", "--time-limit"), step("other", "")]
-    assert states(run(steps, tmp_path, minutes=1.4)) == {}
 
 
 def test_the_plan_is_made_where_the_package_is_not_installed(tmp_path):
@@ -182,12 +139,6 @@ def test_the_plan_is_made_where_the_package_is_not_installed(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tests-training-test_cuda_graph ")
-
-
-def test_a_path_that_is_given_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "/some/where")
-    path = gpu.environment_of_steps(tmp_path)["PYTHONPATH"].split(os.pathsep)
-    assert path == [str(ROOT / "src"), str(ROOT), "/some/where"]
 
 
 def test_the_plan_runs_rows_that_say_so(tmp_path):
@@ -241,34 +192,3 @@ def test_a_step_without_its_data_is_one_line_and_another_takes_its_place(
     assert main(["--out", str(tmp_path)]) == 0  # a smaller preset needs it, too
     steps[2] = Step("e-paper", step("", lacking).command, instead=step("e-full", "1/0"))
     assert main(["--out", str(tmp_path)]) == 1
-
-
-def test_a_row_that_lacks_its_photographs_says_so(tmp_path, monkeypatch):
-    """The very command of the plan, but for the device, in a step's surroundings."""
-    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("EBMTUT_DATA", raising=False)
-    monkeypatch.delenv("EBMTUT_OFFLINE", raising=False)
-    (fid,) = (s for s in gpu.plan(tmp_path) if s.name == "drl-fid-paper")
-    assert fid.instead.name == "drl-fid-full" and fid.instead.instead is None
-    command = tuple("cpu" if word == "cuda" else word for word in fid.command)
-    done = run([Step("fid", command, fid.limit)], tmp_path, minutes=5)
-    assert states(done) == {"fid": gpu.NO_DATA}
-    log = (tmp_path / "fid.log").read_text()
-    assert log.count("\n") == 1 and "downloads are off: put it at" in log
-
-
-def test_without_the_module_that_knows_the_cache_there_is_one(tmp_path, monkeypatch):
-    monkeypatch.delenv("EBMTUT_CACHE", raising=False)
-    monkeypatch.setenv("EBMTUT_OFFLINE", "0")
-    monkeypatch.setattr(gpu, "find_spec", lambda name: name)
-    assert "EBMTUT_CACHE" not in gpu.environment_of_steps(tmp_path)
-    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
-    environment = gpu.environment_of_steps(tmp_path)
-    assert environment["EBMTUT_CACHE"] == str(tmp_path / "data")
-    assert environment["EBMTUT_OFFLINE"] == "0"
-
-
-def test_minutes_are_checked(capsys):
-    with pytest.raises(SystemExit):
-        main(["--minutes", "0"])
-    assert "--minutes must be above 0, got 0" in capsys.readouterr().err

@@ -3,26 +3,25 @@
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tools.architecture import FLOORS, floors_table
 from tools.paths import ROOT
 
-ORDER = {part: n for n, part in enumerate(p for f in FLOORS for p in f.parts)}
+ORDER = {part: n for n, part in enumerate(" ".join(FLOORS.values()).split())}
 # The package's own door and `python -m ebmtut` look at everything.
 ROOF = {"__init__", "__main__"}
 
 PACKAGE = ROOT / "src" / "ebmtut"
 
 
-def part_of(path: Path, package: Path) -> str:
+def part_of(path, package):
     """Name the part a file belongs to: a module, or the package on the top level."""
     return path.relative_to(package).with_suffix("").parts[0]
 
 
-def imported_parts(path: Path, package: Path) -> set[str]:
+def imported_parts(path, package):
     """Parts of the package that a file imports, wherever in the file it does so."""
     name = package.name
     here = [name, *path.relative_to(package).parent.parts]
@@ -40,7 +39,7 @@ def imported_parts(path: Path, package: Path) -> set[str]:
     return {parts[1] for parts in split if parts[0] == name and len(parts) > 1}
 
 
-def violations(package: Path) -> list[str]:
+def violations(package):
     """Imports that go up or sideways, and parts that have no floor."""
     wrong = []
     for path in sorted(package.rglob("*.py")):
@@ -59,7 +58,7 @@ def violations(package: Path) -> list[str]:
     return wrong
 
 
-def test_the_table_shows_every_part() -> None:
+def test_the_table_shows_every_part():
     parts = {path.stem for path in PACKAGE.iterdir() if path.stem[0] != "_"}
     parts -= {"py"}  # py.typed
     shown = floors_table({path.stem for path in PACKAGE.iterdir()})
@@ -68,7 +67,7 @@ def test_the_table_shows_every_part() -> None:
     assert "flows" not in floors_table({"energies"})
 
 
-def test_every_import_goes_down() -> None:
+def test_every_import_goes_down():
     assert list(PACKAGE.rglob("*.py")), "no package to check"
     assert violations(PACKAGE) == []
 
@@ -78,17 +77,14 @@ def test_every_import_goes_down() -> None:
     [
         ("import ebmtut", True),
         ("import ebmtut.checks", True),
-        (
-            "import ebmtut.results as r; r.load_result('got/gibbs-bands', 'full')",
-            True,
-        ),
+        ("import ebmtut.results as r; r.load_result('got/gibbs-bands', 'full')", True),
         ("import ebmtut.experiments as e; e.facts(); e.available()", True),
         ("import ebmtut.ledger as l; l.tally(l.lines(l.rows()))", True),
         ("from ebmtut.cli import main; main(['list'])", True),
         ("import ebmtut.tensor_checks", False),
     ],
 )
-def test_the_front_door_is_light(code: str, is_light: bool) -> None:
+def test_the_front_door_is_light(code, is_light):
     """Names, facts, stored numbers and their list are there before torch could be."""
     code = f"import sys; {code}; sys.exit(2 if 'torch' in sys.modules else 0)"
     done = subprocess.run(
@@ -113,9 +109,7 @@ def test_the_front_door_is_light(code: str, is_light: bool) -> None:
         ("__init__.py", "from .cli import main", False),
     ],
 )
-def test_the_test_tells_good_imports_from_bad(
-    tmp_path: Path, path: str, line: str, caught: bool
-) -> None:
+def test_the_test_tells_good_imports_from_bad(tmp_path, path, line, caught):
     module = tmp_path / "ebmtut" / path
     module.parent.mkdir(parents=True, exist_ok=True)
     module.write_text(line)

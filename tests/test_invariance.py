@@ -34,7 +34,7 @@ shifts = st.floats(-1e6, 1e6)
 many = settings(deadline=None, max_examples=15)
 
 
-def normal(*size: int, seed: int) -> torch.Tensor:
+def normal(*size, seed):
     return torch.randn(*size, generator=make_generator(seed), dtype=torch.float64)
 
 

@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.checks import InputError
 from ebmtut.energies import Ising, LatticeIsing, MLPEnergy
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import make_generator
@@ -48,22 +47,6 @@ def test_flips_against_enumeration(energy):
         assert torch.allclose(got, want, atol=1e-12)
 
 
-@pytest.mark.parametrize("chunk", [1, 5, 10**6])
-def test_chunks_change_nothing(chunk):
-    energy = ENERGIES["mlp"]
-    x = enumerate_states(6)[10:14]
-    whole = neighbor_log_ratios(energy, x)
-    sizes = []
-
-    def spy(z):
-        sizes.append(len(z))
-        return energy(z)
-
-    pieces = neighbor_log_ratios(spy, x, chunk=chunk)
-    assert torch.allclose(pieces, whole, atol=1e-12)
-    assert max(sizes[1:]) <= chunk
-
-
 def test_gradients_flow_to_parameters():
     energy = random_ising(4)
     energy.coupling.requires_grad_()
@@ -96,20 +79,6 @@ def test_many_states_against_enumeration(dtype):
             assert torch.allclose(ratios[:, site, value], want)
     current = ratios.gather(2, x.long()[..., None])
     assert (current == 0).all()
-
-
-def test_three_state_form_of_two_states():
-    # Bits through the general form hold the flips and zeros.
-    energy = ENERGIES["mlp"]
-    x = enumerate_states(6)[:8]
-    flips = neighbor_log_ratios(energy, x)
-    general = neighbor_log_ratios(lambda z: energy(z.clamp(max=1)), x, n_states=3)
-    assert torch.allclose(general.gather(2, 1 - x.long()[..., None])[..., 0], flips)
-
-
-def test_empty_batch():
-    x = torch.zeros(0, 6, dtype=torch.float64)
-    assert neighbor_log_ratios(ENERGIES["mlp"], x).shape == (0, 6)
 
 
 @pytest.mark.parametrize("name", ["ising", "lattice"])
@@ -151,25 +120,3 @@ def test_constants_and_flips_of_flips(n_sites, seed, constant):
         y[:, site] = 1 - y[:, site]
         back = neighbor_log_ratios(energy, y)[:, site]
         assert torch.allclose(back, -ratios[:, site], atol=1e-11)
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_the_gpu():
-    energy = random_ising(5).cuda()
-    x = enumerate_states(5).cuda()
-    closed = neighbor_log_ratios(energy, x)
-    assert torch.allclose(closed, neighbor_log_ratios(lambda z: energy(z), x))
-    assert torch.allclose(closed, taylor_log_ratios(energy, x))
-
-
-def test_bad_input():
-    energy = ENERGIES["ising"]
-    with pytest.raises(InputError, match=r"x must have shape \(any, any\)"):
-        neighbor_log_ratios(energy, torch.zeros(6))
-    with pytest.raises(InputError, match=r"x must have shape \(any, any\)"):
-        taylor_log_ratios(energy, torch.zeros(6))
-    with pytest.raises(InputError, match="x must be a floating tensor"):
-        taylor_log_ratios(energy, torch.zeros(1, 6).long())
-    with pytest.raises(InputError, match="energy must depend on x by differentiable"):
-        taylor_log_ratios(lambda x: torch.zeros(len(x)), torch.zeros(1, 6))

@@ -51,12 +51,6 @@ def test_geometric_ratios(noisy_data):
     assert growth == pytest.approx([growth[0]] * len(growth))
 
 
-def test_signal_and_noise_lie_on_a_circle():
-    noise = NoiseLevels((0.1, 0.4, 0.9), 0.05)
-    for signal, std in zip(noise.signals, noise.noises, strict=True):
-        assert signal**2 + std**2 == pytest.approx(1.0, rel=1e-15)
-
-
 def test_one_jump_has_the_distribution_of_many_steps():
     """Mean and variance within five standard errors, level by level."""
     noise = NoiseLevels((0.3, 0.5, 1.0), 0.1)
@@ -90,17 +84,3 @@ def test_one_jump_has_the_distribution_of_many_steps():
 def test_schedules_that_cannot_be(make, words):
     with pytest.raises(InputError, match=f"^{words}"):
         make()
-
-
-@pytest.mark.parametrize("level", [-1, 4])
-def test_levels_outside(level):
-    x, noise = torch.zeros(1, 2), NoiseLevels((0.3, 0.5, 1.0))
-    with pytest.raises(InputError, match=rf"^level must lie in \[0, 3\], got {level}$"):
-        noise.perturb(x, torch.tensor([level]), generator=make_generator(0))
-
-
-def test_the_last_level_has_no_step():
-    with pytest.raises(InputError, match=r"^level must lie in \[0, 0\], got 1$"):
-        NoiseLevels((0.3,)).step(
-            torch.zeros(1, 2), torch.tensor([1]), generator=make_generator(0)
-        )

@@ -61,38 +61,12 @@ def test_samplers_take_the_energy_of_a_time():
     assert not hasattr(AnnealingPath(random_energy(3)).at(0.5), "flip_log_ratios")
 
 
-def test_start_is_uniform():
-    n = 20000
-    path = AnnealingPath(random_energy(2, 3), n_states=3)
-    x = path.sample_start(n, generator=make_generator(1))
-    share = torch.stack([(x == k).double().mean(0) for k in range(3)])
-    assert float((share - 1 / 3).abs().max()) < 5 * (2 / 9 / n) ** 0.5
-
-
 @pytest.mark.parametrize("t", [-0.1, 1.1, float("nan"), torch.tensor([0.2, 1.5])])
 def test_a_time_outside_is_refused(t):
     x = torch.ones(2, 9)
     for call in (PATH.log_density, PATH.log_ratios):
         with pytest.raises(InputError, match=r"^t must"):
             call(x, t)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: AnnealingPath(lambda x: x.sum(1)), "n_sites must be given"),
-        (lambda: AnnealingPath(LatticeIsing(3, 0.1), 8), "n_sites must be 9, got 8"),
-        (lambda: AnnealingPath(lambda x: x, 3, ratios="best"), "ratios"),
-        (
-            lambda: AnnealingPath(lambda x: x, 3, n_states=3, ratios="taylor"),
-            "n_states must be 2 for Taylor ratios",
-        ),
-        (lambda: PATH.time_derivative(torch.ones(2, 8)), "x must have shape"),
-    ],
-)
-def test_bad_paths_are_refused_in_one_line(make, message):
-    with pytest.raises(InputError, match=message):
-        make()
 
 
 def test_a_path_from_a_base_starts_there_and_ends_at_the_target():

@@ -51,21 +51,6 @@ def test_seed_decides_and_global_streams_rest(draw):
     assert np.array_equal(states[2], np.random.get_state()[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "0"])
-def test_bad_seed(seed):
-    with pytest.raises(InputError, match=r"seed must be an integer in \[0, "):
-        make_generator(seed)
-
-
-def test_spawned_seeds_fit_63_bits():
-    generator = make_generator(0)
-    seeds = [spawn_seed(generator) for _ in range(200)]
-    assert len(set(seeds)) == 200
-    assert all(isinstance(s, int) and 0 <= s < 2**63 for s in seeds)
-    # Both halves of the range are used: 2**-200 is the chance of one alone.
-    assert min(seeds) < 2**62 < max(seeds)
-
-
 def test_a_generator_goes_on_where_it_lives_and_seeds_one_elsewhere():
     generator = make_generator(2)
     assert generator_on(generator, "cpu") is generator
@@ -121,12 +106,6 @@ def test_bernoulli_indices_of_many_bits():
     assert len(bernoulli_indices(0, prob, generator=make_generator(6))) == 0
 
 
-@pytest.mark.parametrize(("name", "n", "prob"), [("n", -1, 0.5), ("prob", 3, 0.0)])
-def test_bernoulli_indices_bad_input(name, n, prob):
-    with pytest.raises(InputError, match=f"^{name} must"):
-        bernoulli_indices(n, prob, generator=make_generator(0))
-
-
 def test_categorical_frequencies():
     logits = torch.tensor([0.0, -math.inf, 2.0, -1.0, 700.0 - 699.0])
     n = 50_000
@@ -139,12 +118,6 @@ def test_categorical_frequencies():
     keep = expected > 0
     result = scipy.stats.chisquare(counts[keep], expected[keep])
     assert result.pvalue > 1e-4
-
-
-def test_categorical_extreme_logits():
-    logits = torch.tensor([-1e30, 0.0, -1e4]).expand(1000, 3)
-    index = categorical(logits, generator=make_generator(4))
-    assert (index == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -161,13 +134,6 @@ def test_continuous_distributions(draw, distribution, dtype):
     assert x.dtype == dtype
     assert torch.isfinite(x).all()
     assert scipy.stats.kstest(x.double().numpy(), distribution.cdf).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("draw", [exponential, gumbel, logistic])
-def test_half_precision_and_shape(draw):
-    x = draw((3, 4), generator=make_generator(6), dtype=torch.bfloat16)
-    assert x.dtype == torch.bfloat16
-    assert x.shape == (3, 4)
 
 
 def test_generator_of_another_device_is_refused():
@@ -188,12 +154,6 @@ def test_draws_on_the_gpu():
     assert 0 <= spawn_seed(generator) < 2**63
 
 
-@pytest.mark.parametrize("seed", [-1, 2**62 + 1, 1.0, "1", True, None])
-def test_seeds_without_room_are_refused(seed):
-    with pytest.raises(InputError, match=r"seed must be an integer in \[0, 461168"):
-        check_seed(seed)
-
-
 @pytest.mark.parametrize("seed", [0, 2**62])
 def test_a_seed_leaves_room_for_those_counted_from_it(seed):
     check_seed(seed)
@@ -205,18 +165,3 @@ def test_a_device_that_is_not_there_is_one_line(device):
     with pytest.raises(InputError, match=rf"^device must be .* got {device}$") as error:
         make_generator(0, device)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("draw", [exponential, gumbel, logistic])
-def test_draws_are_floating(draw):
-    with pytest.raises(InputError, match=r"^dtype must be floating, got torch\.int64$"):
-        draw((3,), generator=make_generator(0), dtype=torch.int64)
-
-
-def test_integer_probabilities_are_refused():
-    with pytest.raises(InputError, match=r"^probs must be floating, got torch\.int64$"):
-        bernoulli(torch.ones(3).long(), generator=make_generator(0))
-    with pytest.raises(
-        InputError, match=r"^logits must be floating, got torch\.int32$"
-    ):
-        categorical(torch.ones(3).int(), generator=make_generator(0))

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from ebmtut.results import load_result
 from studies import seeds
 
@@ -15,7 +13,7 @@ OUTCOMES = {
 }
 
 
-def test_rates_are_counted_and_kept(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_counted_and_kept(tmp_path, monkeypatch):
     made = []
 
     def outcomes(experiment, seed):

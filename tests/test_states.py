@@ -14,7 +14,6 @@ from ebmtut.states import (
     gray_encode,
     index_to_states,
     one_hot,
-    spins_to_bits,
     states_to_index,
 )
 
@@ -41,13 +40,6 @@ def encode_slowly(point, scale):
     return [float(c) for c in text]
 
 
-def test_bits_and_spins():
-    x = enumerate_states(3)
-    s = bits_to_spins(x)
-    assert set(s.unique().tolist()) == {-1.0, 1.0}
-    assert torch.equal(spins_to_bits(s), x)
-
-
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int64])
 def test_spins_of_integer_bits_are_refused(dtype):
     """In eight unsigned bits 2 * 0 - 1 is 255."""
@@ -60,11 +52,6 @@ def test_enumeration_counts_in_binary():
     assert x.dtype == torch.float64
     assert x.tolist()[:3] == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert x.tolist()[-1] == [1, 1, 1]
-
-
-def test_enumeration_of_many_states():
-    x = enumerate_states(2, 3, dtype=torch.int64)
-    assert x.tolist() == [[i, j] for i in range(3) for j in range(3)]
 
 
 @given(st.integers(1, 8), st.integers(2, 4))
@@ -146,12 +133,6 @@ def test_gray_code_equals_slow_formulation():
     assert torch.equal(gray_encode(points, scale), slow)
 
 
-def test_neighbouring_cells_differ_in_one_bit():
-    cells = torch.arange(-(2**15), 2**15, dtype=torch.float64) + 0.5
-    bits = gray_encode(torch.stack([cells, torch.zeros_like(cells)], dim=1), 1.0)
-    assert ((bits[1:] != bits[:-1]).sum(1) == 1).all()
-
-
 coordinates = st.floats(-3.999, 3.999)
 
 
@@ -178,13 +159,6 @@ def test_every_code_word_is_a_cell(word):
     assert torch.equal(gray_encode(center, 1234.5), bits)
 
 
-def test_gray_dtype_follows():
-    points = torch.tensor([[0.1, -0.2]])
-    bits = gray_encode(points, 1000.0)
-    assert bits.dtype == torch.float32
-    assert gray_decode(bits, 1000.0).dtype == torch.float32
-
-
 @pytest.mark.parametrize(
     ("points", "scale", "message"),
     [
@@ -202,10 +176,3 @@ def test_gray_dtype_follows():
 def test_bad_points(points, scale, message):
     with pytest.raises(InputError, match=message):
         gray_encode(points, scale)
-
-
-def test_bad_gray_bits():
-    with pytest.raises(InputError, match=r"bits must have shape \(any, 32\)"):
-        gray_decode(torch.zeros(1, 31), 1.0)
-    with pytest.raises(InputError, match="only 0 and 1, got 2"):
-        gray_decode(torch.full((1, 32), 2.0), 1.0)

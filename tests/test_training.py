@@ -19,7 +19,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
-from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint
 from ebmtut.samplers import gwg
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, bfloat16_is_fast, loop, train
@@ -89,13 +89,6 @@ def test_the_energy_is_trained_in_place_and_the_average_is_a_copy():
     assert np.isfinite(result.losses).all()
 
 
-def test_no_steps_leave_everything_as_it_was():
-    energy = network()
-    result = run(dataclasses.replace(CONFIG, n_steps=0), energy=energy)
-    assert torch.equal(weights(result.energy), weights(network()))
-    assert len(result.losses) == 0
-
-
 # Learning rate, clipping, average
 
 
@@ -158,12 +151,6 @@ def test_the_average_is_an_exponential_one_with_a_short_start(ema_decay):
         assert torch.allclose(got[step], average, atol=1e-14)
     assert torch.equal(weights(result.energy), got[-1])
     assert not torch.allclose(got[-1], raw[-1], atol=1e-6)
-
-
-def test_without_averaging_the_last_weights_are_returned():
-    energy = network()
-    result = run(dataclasses.replace(CONFIG, ema_decay=0), energy=energy)
-    assert torch.equal(weights(result.energy), weights(energy))
 
 
 # Checkpoints
@@ -251,14 +238,6 @@ def test_a_finished_run_is_not_run_again(tmp_path, checkpoint_every):
     assert np.array_equal(again.losses, first.losses)
 
 
-def test_a_run_whose_last_step_ends_with_its_time_is_finished(tmp_path, monkeypatch):
-    steps = iter(range(1, 25))
-    monkeypatch.setattr(loop, "out_of_time", lambda: next(steps) == 24)
-    result = run(checkpoint=tmp_path / "run.safetensors")
-    assert np.isfinite(result.losses).all()
-    assert load_checkpoint(tmp_path / "run.safetensors")[1]["step"] == 24
-
-
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
     run(**arguments)
@@ -267,14 +246,6 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     with pytest.raises(InputError, match=message) as error:
         run(other, **arguments)
     assert "\n" not in str(error.value)
-
-
-def test_a_checkpoint_without_the_chains_is_refused(tmp_path):
-    arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
-    run(**arguments)
-    message = r"holds the buffers \{\}, not \{'chains': \(7, 3\)\}: remove it"
-    with pytest.raises(InputError, match=message):
-        run(buffers={"chains": DATA.clone()}, **arguments)
 
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
@@ -301,16 +272,6 @@ def test_a_checkpoint_of_another_loss_is_refused(tmp_path):
     assert np.array_equal(again.losses, first.losses)
 
 
-def test_a_checkpoint_from_before_identities_is_continued(tmp_path):
-    path = tmp_path / "run.safetensors"
-    first = run(checkpoint=path, checkpoint_every=8)
-    tensors, meta = load_checkpoint(path)
-    del meta["identity"]
-    save_checkpoint(path, tensors, meta)
-    again = run(identity={"eps": 0.2}, checkpoint=path)
-    assert np.array_equal(again.losses, first.losses)
-
-
 def test_a_checkpoint_needs_an_identity(tmp_path):
     """Without one another seed, loss or data would go on from it in silence."""
     path = tmp_path / "run.safetensors"
@@ -318,31 +279,6 @@ def test_a_checkpoint_needs_an_identity(tmp_path):
     with pytest.raises(InputError, match=message):
         run(checkpoint=path, identity=None, checkpoint_every=2)
     assert not path.exists()
-
-
-def test_a_checkpoint_may_be_named_by_a_string(tmp_path):
-    path = tmp_path / "run.safetensors"
-    first = run(checkpoint=str(path), checkpoint_every=8)
-    again = run(checkpoint=str(path))
-    assert path.exists() and np.array_equal(again.losses, first.losses)
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    path = tmp_path / "run.safetensors"
-    save_checkpoint(path, {"x": torch.zeros(2)}, {"arguments": {}})
-    message = r"^checkpoint=run.safetensors must be one of a training run, got one of a"
-    with pytest.raises(InputError, match=message):
-        run(checkpoint=path)
-
-
-def test_a_place_that_cannot_hold_a_checkpoint_is_found_before_the_first_step(tmp_path):
-    (tmp_path / "file").touch()
-
-    def loss(energy, x, *, generator):
-        raise AssertionError("a step was made")
-
-    with pytest.raises(InputError, match="file cannot be written to"):
-        run(loss=loss, checkpoint=tmp_path / "file" / "run.safetensors")
 
 
 # Divergence
@@ -365,16 +301,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(bad, what):
     assert error.value.step == 6
     assert torch.equal(energy.weight, calls[-1])  # the bad step was not made
     assert "\n" not in str(error.value)
-
-
-def test_a_gradient_that_is_not_finite_stops_the_run():
-    """The root of zero: a value of 0 and a slope of infinity."""
-
-    def loss(energy, x, *, generator):
-        return (energy.weight - energy.weight.detach()).abs().sum().sqrt()
-
-    with pytest.raises(DivergenceError, match=r"step 0: loss 0.0, gradient norm nan"):
-        run(energy=Slope(), loss=loss)
 
 
 # Precision
@@ -412,14 +338,6 @@ def test_every_layer_learns_in_bfloat16():
         assert float((got.grad - want.grad).norm()) < 0.1 * norm
 
 
-def test_auto_takes_bfloat16_where_it_is_fast():
-    fast = bfloat16_is_fast(torch.device("cpu"))
-    automatic = run(dataclasses.replace(CONFIG, precision="auto"))
-    chosen = "bfloat16" if fast else "float32"
-    explicit = run(dataclasses.replace(CONFIG, precision=chosen))
-    assert np.array_equal(automatic.losses, explicit.losses)
-
-
 @pytest.mark.parametrize(
     ("amx", "avx", "maker", "fast"),
     [
@@ -437,35 +355,7 @@ def test_a_processor_may_know_bfloat16_and_be_slow(monkeypatch, amx, avx, maker,
     assert bfloat16_is_fast(torch.device("cpu")) is fast
 
 
-def test_emulated_bfloat16_is_not_fast(monkeypatch):
-    """Torch counts emulation as support unless it is asked not to."""
-
-    def emulated(including_emulation=True):
-        return including_emulation
-
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", emulated)
-    assert not bfloat16_is_fast(torch.device("cuda"))
-
-
 # Bad input
-
-
-def test_an_energy_without_parameters_is_refused():
-    with pytest.raises(InputError, match="energy has no parameters to train"):
-        run(energy=Ising(torch.zeros(3, 3)))
-
-
-def test_a_checkpoint_is_not_written_every_zero_steps(tmp_path):
-    with pytest.raises(InputError, match="checkpoint_every must be an integer >= 1"):
-        run(checkpoint=tmp_path / "run.safetensors", checkpoint_every=0)
-
-
-def test_an_empty_batch_is_refused():
-    def nothing(n, *, generator):
-        return DATA[:0]
-
-    with pytest.raises(InputError, match=r"points in a batch must be .* >= 1, got 0"):
-        train(network(), discrepancy, nothing, CONFIG, generator=make_generator(0))
 
 
 @pytest.mark.parametrize("value", [torch.ones(3), 1.0])

@@ -59,7 +59,7 @@ class Odd:
     """Nothing that any function wants."""
 
 
-def main() -> None:
+def main():
     seen = set()
     for module in pkgutil.walk_packages(ebmtut.__path__, "ebmtut."):
         parts = module.name.split(".")[1:]

@@ -14,7 +14,6 @@ papermill notes about the run (times, paths).
 
 import argparse
 import ast
-import contextlib
 import json
 import math
 import multiprocessing
@@ -23,10 +22,11 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 from tqdm import tqdm
@@ -37,10 +37,7 @@ from tools.widget_states import store_widgets
 
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
 ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "NUMBA_NUM_THREADS": "1",
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")
 }
 
 
@@ -111,7 +108,7 @@ def execute_all(
     spawn = multiprocessing.get_context("spawn")
     workers = max(1, min(jobs or os.cpu_count() or 1, len(sources)))
     with (
-        _environment(ONE_THREAD),
+        mock.patch.dict(os.environ, ONE_THREAD),
         ProcessPoolExecutor(workers, spawn, max_tasks_per_child=1) as pool,
         tqdm(total=len(sources), desc="notebooks", unit="nb") as bar,
     ):
@@ -150,15 +147,13 @@ def _earlier_duration(pair: tuple[Path, Path]) -> float:
     The longest notebooks begin first, so that no core waits for the last one.
     """
     source, target = pair
-    copies = [target]
-    if source.is_relative_to(ROOT):
-        copies.append(EXECUTED / source.relative_to(ROOT))
-    for copy in copies:
-        try:
-            about = json.loads(copy.read_text("utf-8"))["metadata"]["papermill"]
-            return float(about["duration"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+    usual = (
+        EXECUTED / source.relative_to(ROOT) if source.is_relative_to(ROOT) else target
+    )
+    for copy in (target, usual):
+        if copy.is_file():
+            about = json.loads(copy.read_text("utf-8"))["metadata"].get("papermill", {})
+            return float(about.get("duration") or math.inf)
     return math.inf
 
 
@@ -170,46 +165,23 @@ def _choose_parameters(
     Papermill itself only warns of an unknown parameter, so a typing error would run
     the defaults and look like success.
     """
-    by_path = {str(source.relative_to(root)): source for source in sources}
+    names = {source: str(source.relative_to(root)) for source in sources}
     known = {source: notebook_parameters(source) for source in sources}
-    if parameters and all(isinstance(value, Mapping) for value in parameters.values()):
-        chosen: dict[Path, dict[str, Any]] = {source: {} for source in sources}
-        for name, values in parameters.items():
-            if name not in by_path:
-                raise ExecutionError(f"no notebook {name!r}; there are {list(by_path)}")
-            unknown = set(values) - known[by_path[name]]
-            if unknown:
-                raise ExecutionError(
-                    f"{name} has no parameter {sorted(unknown)}; "
-                    f"it has {sorted(known[by_path[name]])}"
-                )
-            chosen[by_path[name]] = dict(values)
-        return chosen
-    everywhere = set().union(*known.values())
-    if unknown := set(parameters) - everywhere:
-        raise ExecutionError(
-            f"no notebook has a parameter {sorted(unknown)}; "
-            f"there are {sorted(everywhere)}"
-        )
-    return {
-        source: {k: v for k, v in parameters.items() if k in known[source]}
-        for source in sources
-    }
-
-
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables that child processes inherit, then put them back."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    by_name = all(isinstance(value, Mapping) for value in parameters.values())
+    if not by_name:
+        if unknown := set(parameters) - set().union(*known.values()):
+            raise ExecutionError(f"no notebook has a parameter {sorted(unknown)}")
+        return {
+            source: {k: v for k, v in parameters.items() if k in known[source]}
+            for source in sources
+        }
+    if unknown := set(parameters) - set(names.values()):
+        raise ExecutionError(f"no notebook {sorted(unknown)}; there are {names}")
+    chosen = {source: dict(parameters.get(names[source], {})) for source in sources}
+    for source, values in chosen.items():
+        if unknown := set(values) - known[source]:
+            raise ExecutionError(f"{names[source]} has no parameter {sorted(unknown)}")
+    return chosen
 
 
 def _plain(text: str) -> str:

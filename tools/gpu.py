@@ -40,18 +40,8 @@ RECORDED = "tests/training/test_cuda_graph.py"  # holds a replay to the steps
 
 #: What computing needs besides the package itself.
 NEEDED = (
-    "torch",
-    "triton",
-    "numpy",
-    "scipy",
-    "numba",
-    "matplotlib",
-    "jaxtyping",
-    "joblib",
-    "tqdm",
-    "safetensors",
-    "filelock",
-    "yaml",
+    *("torch", "triton", "numpy", "scipy", "numba", "matplotlib", "jaxtyping"),
+    *("joblib", "tqdm", "safetensors", "filelock", "yaml"),
 )
 
 #: What the tests need, too.

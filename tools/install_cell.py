@@ -5,15 +5,11 @@ package, the stored results and the other pages' files, and installs it. Elsewhe
 cell does nothing. The book's pages do not show it. The repository and its branch are
 those of ``_config.yml``, from which the launch buttons take them as well.
 
-    python -m tools.install_cell          # insert or renew the cell in every notebook
-    python -m tools.install_cell --check  # say which notebooks lack it
+    python -m tools.install_cell    # insert or renew the cell in every notebook
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -79,25 +75,16 @@ def insert(notebook: NotebookNode, source: str) -> None:
                 output["execution_count"] = count
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description="The cell that installs the package where it is missing."
-    )
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    options = parser.parse_args(arguments)
-    source, found = install_source(), 0
+def main() -> None:
+    """Insert or renew the cell in every notebook that lacks it."""
+    source = install_source()
     for path in book_notebooks():
         notebook = nbformat.read(path, as_version=4)
-        if not lacks_cell(notebook, source):
-            continue
-        found += 1
-        print(path.relative_to(ROOT))
-        if not options.check:
+        if lacks_cell(notebook, source):
+            print(path.relative_to(ROOT))
             insert(notebook, source)
             nbformat.write(notebook, path)
-    return 1 if options.check and found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,14 +20,17 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tools.paths import BOOK, ROOT
 
 STYLE = BOOK / "style.md"
 NOT_YET = ROOT / "tests" / "book" / "not_yet_plain.txt"
+HEAD = """\
+# Files with words that book/style.md replaces, and the number of places.
+# This list only becomes shorter: python -m tools.terms --update"""
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
 # Other people's text, stored results, and the two files that must name the terms.
 LEFT_OUT = (
@@ -41,8 +44,7 @@ LEFT_OUT = (
 )
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A phrase to avoid, what to write instead, and phrases that may contain it."""
 
     phrase: str
@@ -50,8 +52,7 @@ class Term:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a term stands: its surroundings, and what to write instead."""
 
     term: Term
@@ -109,7 +110,8 @@ def prose_of(path: Path) -> str:
     if path.suffix == ".py":
         return "\n".join(_python_prose(text))
     if path.suffix == ".ipynb":
-        return "\n".join(_notebook_prose(json.loads(text)))
+        cells = json.loads(text)["cells"]
+        return "\n".join(part for cell in cells for part in _cell_prose(cell))
     return text
 
 
@@ -135,36 +137,24 @@ def _python_prose(source: str) -> Iterator[str]:
 _FSTRING_MIDDLE = getattr(tokenize, "FSTRING_MIDDLE", -1)
 
 
-def _notebook_prose(notebook: dict[str, object]) -> Iterator[str]:
-    cells = notebook["cells"]
-    assert isinstance(cells, list)
-    for cell in cells:
-        source = "".join(cell["source"])
-        if cell["cell_type"] != "code":
-            yield source
-            continue
-        yield from _python_prose(source)
-        about = cell["metadata"].get("mystnb", {})
-        yield about.get("figure", {}).get("caption", "")
-        yield about.get("image", {}).get("alt", "")
+def _cell_prose(cell: dict[str, Any]) -> Iterator[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        yield source
+        return
+    yield from _python_prose(source)
+    about = cell["metadata"].get("mystnb", {})
+    yield about.get("figure", {}).get("caption", "")
+    yield about.get("image", {}).get("alt", "")
 
 
 def searched_files() -> list[Path]:
     """Return the files of the repository that are held to the table."""
-    done = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [
-        ROOT / name
-        for name in sorted(set(filter(None, done.stdout.split("\0"))))
-        if not name.startswith(LEFT_OUT)
-        and ((ROOT / name).suffix in SUFFIXES or name == "Makefile")
-        and (ROOT / name).is_file()
-    ]
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.check_output(command, cwd=ROOT, text=True).split("\0")
+    names = [name for name in sorted({*listed}) if not name.startswith(LEFT_OUT)]
+    paths = [ROOT / n for n in names if Path(n).suffix in SUFFIXES or n == "Makefile"]
+    return [path for path in paths if path.is_file()]
 
 
 def read_list() -> dict[str, int]:
@@ -174,23 +164,13 @@ def read_list() -> dict[str, int]:
     return {name: int(number) for name, number in pairs}
 
 
-def write_list(counts: dict[str, int]) -> None:
-    """Write the list anew."""
-    head = (
-        "# Files with words that book/style.md replaces, and the number of places.\n"
-        "# This list only becomes shorter: python -m tools.terms --update\n"
-    )
-    lines = [f"{name} {number}\n" for name, number in sorted(counts.items())]
-    NOT_YET.write_text(head + "".join(lines), "utf-8")
-
-
 def count() -> dict[str, int]:
     """Count the places in each file that has any."""
-    found = {
-        path.relative_to(ROOT).as_posix(): len(places(prose_of(path)))
+    return {
+        path.relative_to(ROOT).as_posix(): number
         for path in searched_files()
+        if (number := len(places(prose_of(path))))
     }
-    return {name: number for name, number in found.items() if number}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -204,32 +184,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="remove rewritten files from the list and lower the numbers of others",
     )
-    parser.add_argument(
-        "--renew",
-        action="store_true",
-        help="write the list anew, for instance after files have been renamed",
-    )
     options = parser.parse_args(arguments)
     if options.files:
-        found = [(path, place) for path in options.files for place in _in(path)]
-        for path, place in found:
-            print(f"{path}: ...{place.around}... -> {place.term.instead}")
-        return 1 if found else 0
+        for path in options.files:
+            for place in places(prose_of(path.resolve())):
+                print(f"{path}: ...{place.around}... -> {place.term.instead}")
+        return 0
     counts = count()
-    if options.renew:
-        write_list(counts)
-    elif options.update:
+    if options.update:
         known = read_list()
-        write_list({n: min(counts[n], known[n]) for n in known if n in counts})
+        kept = [f"{n} {min(counts[n], known[n])}" for n in sorted({*known} & {*counts})]
+        NOT_YET.write_text("\n".join([HEAD, *kept, ""]), "utf-8")
     else:
         for name, number in counts.items():
             print(f"{number:5}  {name}")
     print(f"{sum(counts.values())} places in {len(counts)} files")
     return 0
-
-
-def _in(path: Path) -> list[Place]:
-    return places(prose_of(path.resolve()))
 
 
 if __name__ == "__main__":

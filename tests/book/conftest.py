@@ -6,11 +6,10 @@ made from has changed since; else it is made anew, in a temporary folder.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from tools.chromium import NoChromiumError
 from tools.compare import is_fresh
@@ -23,12 +22,12 @@ Executed = Callable[[Path], Path]
 
 
 @pytest.fixture(scope="session")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+def executed(tmp_path_factory):
     """Return a function: notebook -> its copy executed with its defaults."""
     given = os.environ.get("EBMTUT_EXECUTED")
     made_here = tmp_path_factory.mktemp("executed")
 
-    def copy_of(notebook: Path) -> Path:
+    def copy_of(notebook):
         name = notebook.relative_to(ROOT)
         if given and (copy := ROOT / given / name).is_file():
             return copy
@@ -44,7 +43,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
 
 
 @pytest.fixture(scope="session")
-def html(executed: Executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def html(executed, tmp_path_factory):
     """Return the folder of the built book."""
     given = os.environ.get("EBMTUT_HTML")
     if given and (ROOT / given / "index.html").is_file():
@@ -61,14 +60,14 @@ def html(executed: Executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pages(html: Path) -> list[str]:
+def pages(html):
     """Return every page a reader can get to, the API's among them."""
     found = sorted((html / "book").rglob("*.html"))
     return [page.relative_to(html).as_posix() for page in found]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser():
     """Return a Chromium; found, else installed, else the tests fail and say how."""
     try:
         with open_browser() as chromium:

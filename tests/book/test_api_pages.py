@@ -3,7 +3,7 @@
 import pytest
 
 from tools import api_pages
-from tools.api_pages import ApiError, collect, lessons, write_pages
+from tools.api_pages import ApiError, collect, write_pages
 
 
 def test_every_name_has_one_entry_that_leads_to_its_uses(tmp_path):
@@ -14,12 +14,6 @@ def test_every_name_has_one_entry_that_leads_to_its_uses(tmp_path):
         assert text.count(f"autolink-examples:: {name}\n") == 1
     assert ".. autofunction:: one_hot\n" in text
     assert ".. autoclass:: Grid\n" in text
-
-
-def test_a_name_stands_under_its_shortest_path():
-    pages = {page.name: page.modules for page in collect()}
-    assert "gibbs_ot" in pages["transport"]["ebmtut.transport"]
-    assert "ebmtut.transport.gibbs_ot" not in pages["transport"]
 
 
 def test_experiments_are_no_public_interface():
@@ -35,14 +29,6 @@ def test_names_are_grouped_by_the_chapter_that_teaches_them(tmp_path):
     recovery = losses.index(".. rubric:: Recovery likelihood")
     assert discrepancy < losses.index("   energy_discrepancy_loss\n") < recovery
     assert recovery < losses.index("   recovery_likelihood_loss\n")
-
-
-def test_the_pages_that_teach_are_found_without_the_notes():
-    found = lessons()
-    chapters = [page.chapter for page in found]
-    assert chapters.index("ed") < chapters.index("drl") < chapters.index("dnfs")
-    assert "got-record" not in {page.label for page in found}
-    assert all(page.names for page in found)
 
 
 @pytest.mark.parametrize("spoilt", ["__all__", "__doc__"])

@@ -1,13 +1,10 @@
 """A tolerance of a stored output tells success from the baseline."""
 
 import re
-from collections.abc import Iterator
-from html.parser import HTMLParser
-from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat import NotebookNode
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_output
 
 from tools.paths import ROOT, book_notebooks
@@ -20,36 +17,23 @@ FREE = re.compile(r"second|time|step|evaluation|how many|sweep", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.]*\w)")
 
 
-class Rows(HTMLParser):
+def rows_of(html):
     """The rows of a table, each with its kind, as `ebmtut.results.tables` writes it."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.rows: list[tuple[str, list[str]]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "tr":
-            self.rows.append((dict(attrs).get("class") or "", []))
-        elif tag in ("td", "th") and self.rows:
-            self.rows[-1][1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.rows and self.rows[-1][1]:
-            self.rows[-1][1][-1] += data
+    return [
+        (" ".join(row.get("class", [])), [cell.text for cell in row(["td", "th"])])
+        for row in BeautifulSoup(html, "html.parser")("tr")
+    ]
 
 
-def number(cell: str) -> float | None:
+def number(cell):
     """The first number of a cell, without its error."""
     plain = cell.replace("\u2212", "-").split("\u00b1")[0].strip()
     return float(plain) if re.fullmatch(r"[-+]?\d+\.\d+(e[-+]?\d+)?", plain) else None
 
 
-def columns_of(
-    html: str, tolerance: float, share: float
-) -> tuple[list[str], list[str]]:
+def columns_of(html, tolerance, share):
     """Columns that tell a method from the baselines, and those that tell none."""
-    (_, heads), *rows = Rows(html).rows
+    (_, heads), *rows = rows_of(html)
     telling: list[str] = []
     blind: list[str] = []
     for k, head in enumerate(heads):
@@ -67,18 +51,18 @@ def columns_of(
     return telling, blind
 
 
-def lines_of(cell: NotebookNode) -> list[str]:
+def lines_of(cell):
     """Lines of what a cell printed, and of its tables, cell by cell."""
     lines = []
     for output in cell.get("outputs", ()):
         lines += output.get("text", "").splitlines()
         html = output.get("data", {}).get("text/html", "")
         if "<table" in html:
-            lines += [" ".join(map(str.strip, cells)) for _, cells in Rows(html).rows]
+            lines += [" ".join(map(str.strip, cells)) for _, cells in rows_of(html)]
     return [line.replace("\u2212", "-") for line in lines]
 
 
-def numbers_after(label: str, lines: list[str]) -> list[float]:
+def numbers_after(label, lines):
     """Numbers that stand behind a label, in the first line that has it."""
     label = re.escape(label.replace("\u2212", "-"))
     for line in lines:
@@ -87,7 +71,7 @@ def numbers_after(label: str, lines: list[str]) -> list[float]:
     return []
 
 
-def blind_labels(cell: NotebookNode) -> list[str]:
+def blind_labels(cell):
     """Numbers that could be those of the baseline, as a cell declares them.
 
     `baseline` maps a label to what the numbers behind it must not be taken for: a
@@ -110,7 +94,7 @@ def blind_labels(cell: NotebookNode) -> list[str]:
     return blind
 
 
-def blind_cells(notebook: Path) -> Iterator[str]:
+def blind_cells(notebook):
     """Cells whose tolerance does not tell their numbers from a baseline's."""
     for cell in nbformat.read(notebook, as_version=4).cells:
         about = cell.metadata.get("ebmtut", {})
@@ -133,7 +117,7 @@ def blind_cells(notebook: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_no_tolerance_lets_the_baseline_pass(name: str) -> None:
+def test_no_tolerance_lets_the_baseline_pass(name):
     """A cell that is no better than its baseline would fail; others are exact."""
     wrong = list(blind_cells(NOTEBOOKS[name]))
     assert not wrong, "the tolerance is wider than the gain:\n" + "\n".join(wrong)
@@ -152,7 +136,7 @@ def test_no_tolerance_lets_the_baseline_pass(name: str) -> None:
         ({"energy": "lost"}, True),
     ],
 )
-def test_a_declared_baseline_is_compared(baseline: object, is_blind: bool) -> None:
+def test_a_declared_baseline_is_compared(baseline, is_blind):
     cell = new_code_cell("", metadata={"ebmtut": {"tolerance": 0.2}})
     cell.metadata["ebmtut"]["baseline"] = baseline
     text = "KL, independent bits: 0.8 nats\nKL, energy: 0.1 nats\nKL, flow: 1.25 of 2\n"
@@ -161,7 +145,7 @@ def test_a_declared_baseline_is_compared(baseline: object, is_blind: bool) -> No
 
 
 @pytest.mark.parametrize(("tolerance", "is_blind"), [(0.1, False), (0.5, True)])
-def test_a_wide_tolerance_is_seen(tolerance: float, is_blind: bool) -> None:
+def test_a_wide_tolerance_is_seen(tolerance, is_blind):
     html = (
         "<table><tr><th>method</th><th>KL</th></tr>"
         "<tr><th>ED</th><td>0.041 \u00b1\u00a00.002</td></tr>"

@@ -2,7 +2,6 @@
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -10,7 +9,7 @@ from tools.paths import BOOK
 
 
 @pytest.fixture(scope="module")
-def fixes() -> ModuleType:
+def fixes():
     spec = importlib.util.spec_from_file_location("fixes", BOOK / "_ext/book_fixes.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -18,33 +17,7 @@ def fixes() -> ModuleType:
     return module
 
 
-def test_lists_of_parameters_have_no_terms(fixes: ModuleType) -> None:
-    body = '<dt class="sig py">f(<dl><dd>a</dd></dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>'
-    mended = (
-        '<dt class="sig py">f(<dl role="presentation"><dd role="presentation">a</dd>'
-        "</dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>"
-    )
-    assert fixes.reachable(body) == mended
-
-
-def test_what_unfolds_holds_no_link(fixes: ModuleType) -> None:
-    body = '<summary>Expand for references to <a href="#f"><b>f</b></a></summary>'
-    assert fixes.reachable(body) == (
-        "<summary>Expand for references to <b>f</b></summary>"
-    )
-
-
-def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
-    body = (
-        '<div role="list" class="citation-list">'
-        '<div class="citation" role="doc-biblioentry">A book.</div></div>'
-    )
-    assert fixes.reachable(body) == (
-        '<div class="citation-list"><div class="citation">A book.</div></div>'
-    )
-
-
-def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
+def test_folded_figures_leave_no_gap(fixes):
     numbers = {
         "ed/index": {"idea": (1, 1), "quick": (1, 2), "again": (1, 3), "end": (1, 4)},
         "ed/ising": {"first": (1, 5), "other-label": (1, 5), "live": (1, 6)},
@@ -68,9 +41,7 @@ def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
     }
 
 
-def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
-    fixes: ModuleType,
-) -> None:
+def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(fixes):
     view = '<script type="application/vnd.jupyter.widget-view+json">{}</script>'
     state = '<script type="application/vnd.jupyter.widget-state+json">{}</script>'
     mended = fixes.reachable(f"<div>{view}</div>{state}")
@@ -78,23 +49,14 @@ def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
     assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")
 
 
-def test_an_empty_cell_is_no_head(fixes: ModuleType) -> None:
-    body = '<tr><th scope="col"></th><th scope="col">a</th></tr>'
-    assert fixes.reachable(body) == (
-        '<tr><td scope="col"></td><th scope="col">a</th></tr>'
-    )
-
-
-def test_only_listings_are_searched_for_names(
-    fixes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def link(document: str, folder: str) -> None:
+def test_only_listings_are_searched_for_names(fixes, tmp_path, monkeypatch):
+    def link(document, folder):
         part = Path(folder) / f"{document}.html"
         text = part.read_text("utf-8")
         assert "prose" not in text
         part.write_text(text.replace(">f<", '><a href="#f">f</a><'), "utf-8")
 
-    def listing(kind: str, name: str) -> str:
+    def listing(kind, name):
         inner = f'<div class="highlight"><pre>{name}</pre></div>'
         return f'<div class="{kind} notranslate">{inner}\n</div>'
 

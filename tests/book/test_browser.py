@@ -1,14 +1,9 @@
 """The built book as a reader sees it: in a browser, with no network and no kernel."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
 
-from tools.pages import DESKTOP, PHONE, Visit, serve, visitor
+from tools.pages import DESKTOP, PHONE, serve, visitor
 
 pytestmark = pytest.mark.browser
 
@@ -81,25 +76,25 @@ AT_ONCE = "*, *::before, *::after { transition: none !important; }"
 
 
 @pytest.fixture(scope="module")
-def address(html: Path) -> Iterator[str]:
+def address(html):
     with serve(html) as where:
         yield where
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser) -> Iterator[Visit]:
+def desk(browser):
     with visitor(browser, DESKTOP) as visit:
         yield visit
 
 
 @pytest.fixture(scope="module")
-def phone(browser: Browser) -> Iterator[Visit]:
+def phone(browser):
     with visitor(browser, PHONE) as visit:
         yield visit
 
 
 @pytest.fixture(scope="module")
-def widget_pages(html: Path, pages: list[str]) -> list[str]:
+def widget_pages(html, pages):
     """Pages that hold the state of widgets."""
     mark = "application/vnd.jupyter.widget-view+json"
     found = [page for page in pages if mark in (html / page).read_text("utf-8")]
@@ -107,12 +102,7 @@ def widget_pages(html: Path, pages: list[str]) -> list[str]:
     return found
 
 
-def look(
-    visit: Visit,
-    address: str,
-    pages: list[str],
-    further: Callable[[Visit, str], list[str]] = lambda visit, page: [],
-) -> list[str]:
+def look(visit, address, pages, further=lambda visit, page: []):
     """Open each page; return what is wrong with it, also by a further check."""
     wrong = []
     for page in pages:
@@ -121,7 +111,7 @@ def look(
     return wrong
 
 
-def barriers(visit: Visit, page: str) -> list[str]:
+def barriers(visit, page):
     """Violations of WCAG A and AA by axe-core on a page, its colours light and dark.
 
     The reference's pages are made alike: two of them stand for all.
@@ -131,7 +121,7 @@ def barriers(visit: Visit, page: str) -> list[str]:
     visit.page.add_style_tag(content=AT_ONCE)
     found = []
 
-    def run(theme: str, options: dict[str, Any]) -> None:
+    def run(theme, options):
         for rule in Axe().run(visit.page, options=options).response["violations"]:
             first = rule["nodes"][0]["html"][:100]
             found.append(f"{theme}: {rule['id']}, such as {first}")
@@ -145,9 +135,7 @@ def barriers(visit: Visit, page: str) -> list[str]:
 
 
 @in_parts
-def test_pages_on_a_desk(
-    desk: Visit, address: str, pages: list[str], widget_pages: list[str], part: int
-) -> None:
+def test_pages_on_a_desk(desk, address, pages, widget_pages, part):
     """No error, no foreign request; all is drawn, answers, and everybody can read it.
 
     Widgets answer without a kernel.
@@ -156,7 +144,7 @@ def test_pages_on_a_desk(
     assert len(chapters) >= 20
     assert {*SOME_OF_THE_REFERENCE} <= {*pages}
 
-    def further(visit: Visit, page: str) -> list[str]:
+    def further(visit, page):
         # What counts colours takes the page apart, and so comes last.
         if page in widget_pages:
             return [*visit.dead_sliders(), *visit.wrong(), *barriers(visit, page)]
@@ -166,7 +154,7 @@ def test_pages_on_a_desk(
     assert not wrong, "\n".join(wrong)
 
 
-def test_pale_text_is_caught(desk: Visit, address: str) -> None:
+def test_pale_text_is_caught(desk, address):
     """In one theme and the other, among many texts of their usual colours."""
     page = SOME_OF_THE_REFERENCE[1]
     for colour, theme in (("#aaa", "light"), ("#555", "dark")):
@@ -183,33 +171,27 @@ def test_pale_text_is_caught(desk: Visit, address: str) -> None:
         assert found.startswith(f"{theme}: color-contrast")
 
 
-def test_front_door_leads_to_the_front_page(desk: Visit, address: str) -> None:
+def test_front_door_leads_to_the_front_page(desk, address):
     desk.page.goto(address)
     desk.page.wait_for_url("**/book/index.html")
 
 
 @in_parts
-def test_pages_on_a_phone(
-    phone: Visit, address: str, pages: list[str], part: int
-) -> None:
+def test_pages_on_a_phone(phone, address, pages, part):
     """No error there either, and no page scrolls sideways."""
     assert pages
     wrong = look(phone, address, pages[part::N_PARTS])
     assert not wrong, "\n".join(wrong)
 
 
-def test_widgets_answer_on_a_phone(
-    phone: Visit, address: str, widget_pages: list[str]
-) -> None:
+def test_widgets_answer_on_a_phone(phone, address, widget_pages):
     phone.open(f"{address}/{widget_pages[0]}")
     assert not phone.wrong()
     assert not phone.dead_sliders()
     assert not phone.wrong()
 
 
-def test_widgets_answer_from_a_file(
-    desk: Visit, html: Path, widget_pages: list[str]
-) -> None:
+def test_widgets_answer_from_a_file(desk, html, widget_pages):
     """The built folder works when it is opened without any server."""
     desk.open((html / widget_pages[0]).as_uri())
     assert not desk.wrong()
@@ -217,9 +199,7 @@ def test_widgets_answer_from_a_file(
     assert not desk.wrong()
 
 
-def test_a_picture_stands_in_for_each_widget(
-    browser: Browser, address: str, widget_pages: list[str]
-) -> None:
+def test_a_picture_stands_in_for_each_widget(browser, address, widget_pages):
     """Where scripts are off, a still stands behind the widget."""
     with visitor(browser, scripts=False) as plain:
         for page in widget_pages:
@@ -228,7 +208,7 @@ def test_a_picture_stands_in_for_each_widget(
             assert not alone, f"{page}: no still in {alone}"
 
 
-def test_search_finds_a_page(desk: Visit, address: str) -> None:
+def test_search_finds_a_page(desk, address):
     """Its excerpts show formulas as they were typed: only errors count here."""
     desk.open(f"{address}/search.html?q=energy")
     desk.page.wait_for_selector("#search-results li a")

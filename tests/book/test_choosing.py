@@ -1,7 +1,5 @@
 """What the page of choosing says of a stored run is true of that run today."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -17,16 +15,16 @@ from tools.paths import BOOK, ROOT
 PAGE = (BOOK / "choosing.md").read_text("utf-8")
 
 
-def stored(id: str, scale: str = "full") -> dict[str, Any]:
+def stored(id, scale="full"):
     return load_result(id, scale, ROOT / "results").scalars
 
 
-def verdict(id: str, part: str) -> float:
+def verdict(id, part):
     (found,) = [v["ours"] for v in stored(id)["verdicts"] if part in v["name"]]
     return found
 
 
-def energy_discrepancy() -> bool:
+def energy_discrepancy():
     scalars = stored("ed/densities-table")
     gaps = [np.mean(cell["gap"]) for cell in scalars["table"]["ED-Bern"].values()]
     bits = [
@@ -37,7 +35,7 @@ def energy_discrepancy() -> bool:
     return max(gaps) < 0.02 and min(bits) > 0.755 and max(bits) < 1.3
 
 
-def strong_couplings() -> bool:
+def strong_couplings():
     verdicts = stored("ed/ising-rmse")["verdicts"]
     words = {
         v["name"]: v["verdict"]
@@ -49,7 +47,7 @@ def strong_couplings() -> bool:
     return set(strong) == {"not told from null"} and not set(weak) & set(strong)
 
 
-def recovery() -> bool:
+def recovery():
     scalars = stored("drl/marginal-vs-recovery")
     table = scalars["table"]
     kl = {name: np.mean(row["checkerboard"]["kl"]) for name, row in table.items()}
@@ -66,7 +64,7 @@ def recovery() -> bool:
     )
 
 
-def max_product() -> bool:
+def max_product():
     own = verdict("pmp/wrong-model", "four variables: PMP, KL to PMP samples")
     gibbs = verdict("pmp/wrong-model", "four variables: PMP, KL to Gibbs")
     twos = stored("pmp/rbm-twos", "paper")
@@ -80,7 +78,7 @@ def max_product() -> bool:
     )
 
 
-def flow() -> bool:
+def flow():
     ours = stored("dnfs/ising")["table"]["ours"].values()
     ess = min(min(cell["ESS"]) for cell in ours)
     off = max(np.abs(cell["log Z error"]).max() for cell in ours)
@@ -103,7 +101,7 @@ def flow() -> bool:
     )
 
 
-def gibbs_ot() -> bool:
+def gibbs_ot():
     rows = stored("got/coupling-1d")["table"]["Gibbs-OT, power 2"]
     lacks = {n: np.mean(cell["dual"]) for n, cell in rows.items()}
     digits = stored("got/wnmf-digits")["methods"]["Gibbs-OT"]
@@ -127,6 +125,6 @@ def gibbs_ot() -> bool:
         ("of 0.2 percent after 200 iterations", gibbs_ot),
     ],
 )
-def test_what_is_said_is_what_was_stored(sentence: str, holds: Any) -> None:
+def test_what_is_said_is_what_was_stored(sentence, holds):
     assert sentence in " ".join(PAGE.split()), "the page says it in other words now"
     assert holds()

@@ -7,7 +7,7 @@ from tools.render import toc_pages
 FOR_AUTHORS = {"book/style"}
 
 
-def test_every_page_has_one_place_in_the_contents() -> None:
+def test_every_page_has_one_place_in_the_contents():
     pages = [p.relative_to(ROOT).with_suffix("").as_posix() for p in book_pages()]
     # The pattern of the API pages matches their first page as well.
     placed = [page for page in toc_pages() if not page.startswith("book/api/")]
@@ -16,7 +16,7 @@ def test_every_page_has_one_place_in_the_contents() -> None:
     assert set(pages) - FOR_AUTHORS == set(placed)
 
 
-def test_the_front_page_leads_to_the_chapters_in_order() -> None:
+def test_the_front_page_leads_to_the_chapters_in_order():
     pages = toc_pages()
     basics = ["book/basics"] if (BOOK / "basics.ipynb").is_file() else []
     start = ["book/index", *basics, f"book/{CHAPTERS[0]}/index"]
@@ -27,7 +27,7 @@ def test_the_front_page_leads_to_the_chapters_in_order() -> None:
     assert min(map(pages.index, others)) > first[-1]
 
 
-def test_the_notes_are_the_last_page_of_their_chapter() -> None:
+def test_the_notes_are_the_last_page_of_their_chapter():
     pages = toc_pages()
     for chapter in CHAPTERS:
         inside = [page for page in pages if page.startswith(f"book/{chapter}/")]

@@ -6,13 +6,13 @@ from typing import Any
 from tools.paths import BOOK
 
 
-def test_the_code_learns_and_samples() -> None:
+def test_the_code_learns_and_samples():
     page = (BOOK / "index.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)
 
-    def agreement(x: Any) -> float:
+    def agreement(x):
         return float((x[:, 0] == x[:, 1]).float().mean())
 
     # Both bits are right or both wrong: 0.9^2 + 0.1^2. Five standard errors of 2000

@@ -3,33 +3,25 @@
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.contract import WIDEST_CODE_LINE
 from tools.install_cell import INSTALL, insert, install_source, lacks_cell
 from tools.paths import ROOT
 
 SOURCE = install_source()
 
 
-def test_the_cell_names_the_repository_of_the_launch_buttons() -> None:
-    assert "https://github.com/ebmtut/ebmtut" in SOURCE
-    assert '"main"' in SOURCE
-    assert max(map(len, SOURCE.splitlines())) <= WIDEST_CODE_LINE
-
-
-def test_the_package_and_the_book_name_one_repository() -> None:
+def test_the_package_and_the_book_name_one_repository():
     """The ledger's links to stored results follow the metadata of the package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     book = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     assert project["urls"]["Source"] == book["repository"]["url"]
 
 
-def test_the_cell_is_inserted_once_and_renewed() -> None:
+def test_the_cell_is_inserted_once_and_renewed():
     result = new_output("execute_result", {"text/plain": "2"}, execution_count=1)
     notebook = new_notebook(
         cells=[
@@ -48,9 +40,7 @@ def test_the_cell_is_inserted_once_and_renewed() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_the_cell_installs_where_the_package_is_missing(
-    tmp_path: Path, installed: bool
-) -> None:
+def test_the_cell_installs_where_the_package_is_missing(tmp_path, installed):
     """With programs in place of git and pip that only write down their arguments."""
     programs = (
         "import importlib.util, subprocess\n"
@@ -72,9 +62,3 @@ def test_the_cell_installs_where_the_package_is_missing(
     assert lines[1].startswith("clone") and lines[1].endswith("ebmtut-book")
     assert lines[2].startswith("-m pip install") and "ebmtut-book[book" in lines[2]
     assert lines[3] == str(tmp_path / "ebmtut-book" / "src")
-
-
-def test_binder_installs_what_notebooks_need() -> None:
-    script = (ROOT / ".binder" / "postBuild").read_text("utf-8")
-    assert ".[book," in script and "--constraint requirements.txt" in script
-    assert (ROOT / ".binder" / "postBuild").stat().st_mode & 0o100

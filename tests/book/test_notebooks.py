@@ -2,8 +2,6 @@
 
 import os
 import warnings
-from collections.abc import Callable
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -18,12 +16,12 @@ each_notebook = pytest.mark.parametrize(
 )
 
 
-def test_there_are_notebooks() -> None:
+def test_there_are_notebooks():
     assert NOTEBOOKS, "no notebook under book/: nothing would be tested"
 
 
 @each_notebook
-def test_contract(notebook: Path) -> None:
+def test_contract(notebook):
     content = nbformat.read(notebook, as_version=4)
     for what in advice(content):
         warnings.warn(f"{notebook.name}: {what}", stacklevel=1)
@@ -33,9 +31,7 @@ def test_contract(notebook: Path) -> None:
 
 @pytest.mark.executed
 @each_notebook
-def test_stored_outputs_are_what_the_code_prints(
-    notebook: Path, executed: Callable[[Path], Path]
-) -> None:
+def test_stored_outputs_are_what_the_code_prints(notebook, executed):
     stored = nbformat.read(notebook, as_version=4)
     copy = nbformat.read(executed(notebook), as_version=4)
     differences = compare_notebooks(stored, copy, read_sanitize_file())
@@ -44,16 +40,14 @@ def test_stored_outputs_are_what_the_code_prints(
 
 @pytest.mark.executed
 @each_notebook
-def test_executed_copy_carries_light_widgets(
-    notebook: Path, executed: Callable[[Path], Path]
-) -> None:
+def test_executed_copy_carries_light_widgets(notebook, executed):
     """The committed notebook holds no widget state; the page gets the copy's."""
     copy = nbformat.read(executed(notebook), as_version=4)
     assert not list(widgets_that_last(copy))
 
 
 @pytest.mark.executed
-def test_every_executed_copy_is_there() -> None:
+def test_every_executed_copy_is_there():
     """`make test` says where the copies are: then none may be missing."""
     given = os.environ.get("EBMTUT_EXECUTED")
     if not given:

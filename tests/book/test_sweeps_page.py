@@ -25,10 +25,6 @@ def test_a_slip_is_answered_as_the_page_says(command, answer, monkeypatch, capsy
     assert capsys.readouterr().err.strip() == answer
 
 
-def test_the_page_shows_slips():
-    assert len(SLIPS) == 2
-
-
 def test_the_page_says_what_was_stored():
     report = load_report("ensemble")
     for row in report["rows"]:

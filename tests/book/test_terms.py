@@ -3,22 +3,20 @@
 Files that do not yet are listed in not_yet_plain.txt, which may only become shorter.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tools import terms as tool
 from tools.paths import ROOT
-from tools.prose import REWRITTEN
-from tools.terms import Term, places, prose_of, read_list, searched_files, terms
+from tools.prose import CHAPTERS
+from tools.terms import places, read_list, searched_files, terms
 
 
 @pytest.fixture(scope="module")
-def counts() -> dict[str, int]:
+def counts():
     return tool.count()
 
 
-def test_files_use_the_terms_of_the_table(counts: dict[str, int]) -> None:
+def test_files_use_the_terms_of_the_table(counts):
     known = read_list()
     wrong = {
         name: f"{number} places, at most {known.get(name, 0)}"
@@ -28,17 +26,12 @@ def test_files_use_the_terms_of_the_table(counts: dict[str, int]) -> None:
     assert not wrong, f"python -m tools.terms FILE shows the places of: {wrong}"
 
 
-def test_the_list_holds_only_what_is_not_yet_rewritten(counts: dict[str, int]) -> None:
-    done = sorted(read_list().keys() - counts.keys())
-    assert not done, f"python -m tools.terms --update removes {done}"
-
-
 # They select by the keys of stored results, which keep their names.
 BY_STORED_KEYS = {"book/drl/images.ipynb", "book/drl/two_dimensional.ipynb"}
 
 
-def test_story_pages_of_rewritten_chapters_are_not_on_the_list() -> None:
-    folders = tuple(f"book/{chapter}/" for chapter in REWRITTEN)
+def test_story_pages_are_not_on_the_list():
+    folders = tuple(f"book/{chapter}/" for chapter in CHAPTERS)
     listed = {
         name
         for name in read_list()
@@ -47,7 +40,7 @@ def test_story_pages_of_rewritten_chapters_are_not_on_the_list() -> None:
     assert listed <= BY_STORED_KEYS
 
 
-def test_the_table_is_read() -> None:
+def test_the_table_is_read():
     phrases = {term.phrase for term in terms()}
     assert {"law", "rival", "told from", "knob", "normed"} <= phrases
     assert len(phrases) == len(terms())
@@ -59,41 +52,14 @@ def test_the_table_is_read() -> None:
 # ------------------------------------------------------------- what can be caught
 
 
-def found(text: str) -> list[str]:
+def found(text):
     return [place.term.phrase for place in places(text)]
 
 
 @pytest.mark.parametrize("term", terms(), ids=lambda term: term.phrase)
-def test_every_term_is_caught(term: Term) -> None:
+def test_every_term_is_caught(term):
     assert found(f"Here stands {term.phrase.upper()}, where it should not.") == [
         term.phrase
     ]
     for allowed in term.allowed:
         assert not found(f"This is a {allowed} and is allowed.")
-
-
-def test_a_term_is_caught_in_the_plural_and_across_lines() -> None:
-    assert found("two laws, the\nrecord") == ["law", "the record"]
-    assert not found("lawful flaws; a crawl; energy_law(x)")
-
-
-def test_only_prose_of_a_module_is_searched(tmp_path: Path) -> None:
-    module = tmp_path / "module.py"
-    module.write_text(
-        'law = {"law": 1}\n'
-        '"""A docstring on the law."""\n'
-        "x = law  # a comment on a\n# rival that spans two lines\n"
-        'raise ValueError(f"no law at {x}")\n'
-        'parser.add_argument("--fresh-law")\n'
-    )
-    assert found(prose_of(module)) == ["law", "rival", "law", "law"]
-
-
-def test_captions_and_alternative_texts_are_searched(tmp_path: Path) -> None:
-    page = tmp_path / "page.ipynb"
-    page.write_text(
-        '{"cells": [{"cell_type": "code", "source": ["x = 1  # one knob"], "metadata":'
-        ' {"mystnb": {"figure": {"caption": "Two laws."}, "image": {"alt": "Dice."}}}},'
-        ' {"cell_type": "markdown", "source": ["It lived."], "metadata": {}}]}'
-    )
-    assert found(prose_of(page)) == ["knob", "law", "dice", "lived"]

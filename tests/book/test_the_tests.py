@@ -4,7 +4,6 @@ import copy
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +11,12 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from playwright.sync_api import Browser
 
 from tools import contract
 from tools.compare import compare_notebooks, is_fresh, read_sanitize_file
 from tools.execute import ExecutionError, execute_all
 from tools.links import dead_links
-from tools.pages import PHONE, Visit, serve, visitor
+from tools.pages import PHONE, serve, visitor
 from tools.paths import ROOT
 from tools.render import RenderError, build, missing_pages
 
@@ -83,7 +81,7 @@ class TinyBook:
     html: Path
 
 
-def toy_notebook() -> NotebookNode:
+def toy_notebook():
     notebook = new_notebook(
         cells=[
             new_markdown_cell("# Toy\n\nIt leads [back](front)."),
@@ -100,7 +98,7 @@ def toy_notebook() -> NotebookNode:
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyBook:
+def tiny(tmp_path_factory):
     """Write, execute and build a book with the real configuration."""
     root = tmp_path_factory.mktemp("tiny")
     shutil.copy(ROOT / "_config.yml", root)
@@ -121,31 +119,31 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyBook:
 
 
 @pytest.fixture
-def notebook(tiny: TinyBook) -> NotebookNode:
+def notebook(tiny):
     """Return a copy of the stored notebook, to be spoilt."""
     return copy.deepcopy(tiny.stored)
 
 
 @pytest.fixture
-def html(tiny: TinyBook, tmp_path: Path) -> Path:
+def html(tiny, tmp_path):
     """Return the built book again, in hard links, to be spoilt file by file."""
     return shutil.copytree(tiny.html, tmp_path / "html", copy_function=os.link)
 
 
 @pytest.fixture
-def sources(tiny: TinyBook, tmp_path: Path) -> Path:
+def sources(tiny, tmp_path):
     """Return a copy of the sources, to be spoilt and built."""
     ignore = shutil.ignore_patterns("_build")
     return shutil.copytree(tiny.root, tmp_path / "sources", ignore=ignore)
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser) -> Iterator[Visit]:
+def desk(browser):
     with visitor(browser) as visit:
         yield visit
 
 
-def spoil(html: Path, mark: str, instead: str, page: str = "toy.html") -> None:
+def spoil(html, mark, instead, page="toy.html"):
     """Replace the first `mark` of a built page."""
     file = html / "book" / page
     text = file.read_text("utf-8")
@@ -157,13 +155,13 @@ def spoil(html: Path, mark: str, instead: str, page: str = "toy.html") -> None:
 # ------------------------------------------------------------- the healthy book
 
 
-def test_healthy_notebook_passes(tiny: TinyBook) -> None:
+def test_healthy_notebook_passes(tiny):
     assert contract.violations(tiny.stored) == []
     assert compare_notebooks(tiny.stored, tiny.stored, read_sanitize_file()) == []
 
 
 @pytest.mark.browser
-def test_healthy_pages_pass(tiny: TinyBook, desk: Visit) -> None:
+def test_healthy_pages_pass(tiny, desk):
     """Over http and from a file."""
     assert dead_links(tiny.html) == []
     assert missing_pages(tiny.root, tiny.html) == []
@@ -181,7 +179,7 @@ def test_healthy_pages_pass(tiny: TinyBook, desk: Visit) -> None:
 # ---------------------------------------------------------------- stored outputs
 
 
-def test_tampered_number_is_caught(tiny: TinyBook, notebook: NotebookNode) -> None:
+def test_tampered_number_is_caught(tiny, notebook):
     output = notebook.cells[3].outputs[0]
     output.text = output.text.replace("0.1234", "0.1235")
     (difference,) = compare_notebooks(notebook, tiny.stored, read_sanitize_file())
@@ -189,31 +187,8 @@ def test_tampered_number_is_caught(tiny: TinyBook, notebook: NotebookNode) -> No
     assert "0.1235" in difference
 
 
-def test_another_duration_is_no_difference(
-    tiny: TinyBook, notebook: NotebookNode
-) -> None:
-    output = notebook.cells[3].outputs[0]
-    output.text = output.text.replace("0.12 s", "0.34 s")
-    assert compare_notebooks(notebook, tiny.stored, read_sanitize_file()) == []
-
-
-def test_difference_in_a_table_names_its_cell(
-    tiny: TinyBook, notebook: NotebookNode
-) -> None:
-    now = copy.deepcopy(notebook)
-    for book, number in ((notebook, "0.51"), (now, "0.52")):
-        table = f"<table><tr><td>0.25</td><td>{number}</td></tr></table>"
-        book.cells[3].outputs = [new_output("display_data", {"text/html": table})]
-    (difference,) = compare_notebooks(notebook, now, read_sanitize_file())
-    assert "-<td>0.51</td>" in difference
-    assert "+<td>0.52</td>" in difference
-    assert "0.25" not in difference
-
-
 @pytest.mark.parametrize("spoilt", ["missing", "added", "code"])
-def test_other_outputs_or_code_are_caught(
-    tiny: TinyBook, notebook: NotebookNode, spoilt: str
-) -> None:
+def test_other_outputs_or_code_are_caught(tiny, notebook, spoilt):
     cell = notebook.cells[3]
     if spoilt == "missing":
         cell.outputs = []
@@ -224,7 +199,7 @@ def test_other_outputs_or_code_are_caught(
     assert compare_notebooks(notebook, tiny.stored, read_sanitize_file())
 
 
-def test_outdated_copy_is_caught(tmp_path: Path) -> None:
+def test_outdated_copy_is_caught(tmp_path):
     """The package may have changed since a notebook was executed."""
     made, module = tmp_path / "made.ipynb", tmp_path / "src" / "module.py"
     module.parent.mkdir()
@@ -240,100 +215,52 @@ def test_outdated_copy_is_caught(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ the contract
 
 
-def untag(notebook: NotebookNode) -> None:
-    notebook.cells[1].metadata.tags = []
+#: What spoils a notebook, and the rule that it breaks.
+SPOILERS = (
+    ("cells[1].metadata.tags = []", "one_parameters_cell"),
+    ("cells[3].update(execution_count=None, outputs=[])", "run_in_order"),
+    ("cells[3].outputs = [new_output('error', ename='E', evalue='no')]", "no_errors"),
+    ("cells[3].source += '\\nx = 1' * contract.MOST_CODE_LINES", "short_code"),
+    ("cells[3].source += '  #' + contract.WIDEST_CODE_LINE * '-'", "short_code"),
+    ("cells[3].outputs[0].text = 'in ' + '/home' + '/ada/x'", "no_machine_paths"),
+    ("del cells[4].metadata.mystnb['image']", "figures_described"),
+    ("del cells[4].metadata.mystnb['figure']", "figures_described"),
+    ("cells[3].metadata['ebmtut'] = {'tolerance': 1e6}", "small_tolerances"),
+    ("metadata.kernelspec.name = 'my-venv'", "plain_kernel"),
+    (
+        "metadata.widgets['more'] = 'x' * contract.MOST_BYTES_OF_WIDGETS",
+        "widgets_that_last",
+    ),
+    (
+        "cells[5].source += '\\nwidgets.interact(picture, height=3)'",
+        "widgets_that_last",
+    ),
+    (
+        "cells[3].update(source='found = 1', metadata={'tags': ['other-runs']}); "
+        "cells[5].source += '\\ndef later(x):\\n    return x + found'",
+        "sweeps_without_other_runs",
+    ),
+)
 
 
-def never_run(notebook: NotebookNode) -> None:
-    notebook.cells[3].execution_count = None
-    notebook.cells[3].outputs = []
-
-
-def fail(notebook: NotebookNode) -> None:
-    notebook.cells[3].outputs = [new_output("error", ename="ValueError", evalue="no")]
-
-
-def too_long(notebook: NotebookNode) -> None:
-    notebook.cells[3].source += "\nx = 1" * contract.MOST_CODE_LINES
-
-
-def too_wide(notebook: NotebookNode) -> None:
-    notebook.cells[3].source += "  #" + contract.WIDEST_CODE_LINE * "-"
-
-
-def name_a_path(notebook: NotebookNode) -> None:
-    notebook.cells[3].outputs[0].text = "saved to " + "/home" + "/ada/result.json"
-
-
-def no_alt_text(notebook: NotebookNode) -> None:
-    del notebook.cells[4].metadata.mystnb["image"]
-
-
-def no_caption(notebook: NotebookNode) -> None:
-    del notebook.cells[4].metadata.mystnb["figure"]
-
-
-def forgive_everything(notebook: NotebookNode) -> None:
-    notebook.cells[3].metadata["ebmtut"] = {"tolerance": 1e6}
-
-
-def own_kernel(notebook: NotebookNode) -> None:
-    notebook.metadata.kernelspec.name = "my-venv"
-
-
-def heavy_state(notebook: NotebookNode) -> None:
-    notebook.metadata.widgets["more"] = "x" * contract.MOST_BYTES_OF_WIDGETS
-
-
-def interact(notebook: NotebookNode) -> None:
-    notebook.cells[5].source += "\nwidgets.interact(picture, height=3)"
-
-
-def leave_out_what_is_needed(notebook: NotebookNode) -> None:
-    notebook.cells[3].source += "\nfound = 1"
-    notebook.cells[3].metadata["tags"] = ["other-runs"]
-    notebook.cells[5].source += "\ndef later(x):\n    return x + found"
-
-
-SPOILERS = {
-    untag: "one_parameters_cell",
-    never_run: "run_in_order",
-    fail: "no_errors",
-    too_long: "short_code",
-    too_wide: "short_code",
-    name_a_path: "no_machine_paths",
-    no_alt_text: "figures_described",
-    no_caption: "figures_described",
-    forgive_everything: "small_tolerances",
-    own_kernel: "plain_kernel",
-    heavy_state: "widgets_that_last",
-    interact: "widgets_that_last",
-    leave_out_what_is_needed: "sweeps_without_other_runs",
-}
-
-
-@pytest.mark.parametrize(("spoiler", "rule"), SPOILERS.items())
-def test_broken_contract_is_caught(
-    notebook: NotebookNode, spoiler: Callable[[NotebookNode], None], rule: str
-) -> None:
-    spoiler(notebook)
+@pytest.mark.parametrize(("spoil", "rule"), SPOILERS)
+def test_broken_contract_is_caught(notebook, spoil, rule):
+    exec(spoil, globals() | dict(notebook))
     caught = contract.violations(notebook)
     assert caught
     assert all(what.startswith(f"{rule}: ") for what in caught)
 
 
-def test_every_rule_has_its_counterexample() -> None:
-    assert set(SPOILERS.values()) == set(contract.RULES)
+def test_every_rule_has_its_counterexample():
+    assert {rule for _, rule in SPOILERS} == set(contract.RULES)
 
 
-def test_long_code_is_advised_against_before_it_is_refused(
-    notebook: NotebookNode,
-) -> None:
+def test_long_code_is_advised_against_before_it_is_refused(notebook):
     assert contract.advice(notebook) == []
     notebook.cells[3].source += "\nx = 1" * contract.MANY_CODE_LINES
     assert len(contract.advice(notebook)) == 1
     assert contract.violations(notebook) == []
-    too_long(notebook)
+    notebook.cells[3].source += "\nx = 1" * contract.MOST_CODE_LINES
     assert contract.advice(notebook) == []
     assert contract.violations(notebook)
 
@@ -341,25 +268,15 @@ def test_long_code_is_advised_against_before_it_is_refused(
 # -------------------------------------------------------------------- parameters
 
 
-def test_broken_parameter_is_caught(tiny: TinyBook, tmp_path: Path) -> None:
+def test_broken_parameter_is_caught(tiny, tmp_path):
     with pytest.raises(ExecutionError, match=r"InputError.*'huge'"):
         execute_all({"scale": "huge"}, tmp_path, root=tiny.root)
-
-
-def test_unknown_parameter_is_caught(tiny: TinyBook, tmp_path: Path) -> None:
-    with pytest.raises(ExecutionError, match="scael"):
-        execute_all({"scael": "full"}, tmp_path, root=tiny.root)
-
-
-def test_no_notebook_at_all_is_caught(tmp_path: Path) -> None:
-    with pytest.raises(ExecutionError, match="no notebook"):
-        execute_all(out_dir=tmp_path / "out", root=tmp_path)
 
 
 # --------------------------------------------------------------------- rendering
 
 
-def test_dead_references_are_caught(sources: Path) -> None:
+def test_dead_references_are_caught(sources):
     """One build with several, to save time: each must be named."""
     front = sources / "book" / "index.md"
     front.write_text(
@@ -373,17 +290,10 @@ def test_dead_references_are_caught(sources: Path) -> None:
     assert not missed
 
 
-def test_missing_page_is_caught(sources: Path) -> None:
+def test_missing_page_is_caught(sources):
     (sources / "_toc.yml").write_text(TOC + "- file: book/gone\n")
     with pytest.raises(RenderError, match="gone"):
         build(sources, sources / "html")
-
-
-def test_missing_output_is_caught(tiny: TinyBook, html: Path) -> None:
-    file = html / "book" / "toy.html"
-    file.unlink()
-    file.write_text("<html></html>")
-    assert missing_pages(tiny.root, html) == ["book/toy.html"]
 
 
 # ------------------------------------------------------------------------- links
@@ -399,7 +309,7 @@ def test_missing_output_is_caught(tiny: TinyBook, html: Path) -> None:
         '<script src="../_static/gone.js"></script>',
     ],
 )
-def test_dead_link_is_caught(html: Path, broken: str) -> None:
+def test_dead_link_is_caught(html, broken):
     spoil(html, "</article>", broken + "</article>")
     (dead,) = dead_links(html)
     assert "gone" in dead
@@ -424,9 +334,7 @@ def test_dead_link_is_caught(html: Path, broken: str) -> None:
         ("<p style='width: 2000px'>wide</p>", "px wide"),
     ],
 )
-def test_broken_page_is_caught(
-    html: Path, browser: Browser, broken: str, words: str
-) -> None:
+def test_broken_page_is_caught(html, browser, broken, words):
     spoil(html, "</article>", broken + "</article>", "index.html")
     with serve(html) as address, visitor(browser, PHONE) as phone:
         phone.open(f"{address}/book/index.html")
@@ -435,9 +343,7 @@ def test_broken_page_is_caught(
 
 
 @pytest.mark.browser
-def test_widget_that_is_not_drawn_is_caught(
-    html: Path, desk: Visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_widget_that_is_not_drawn_is_caught(html, desk, monkeypatch):
     (html / "_static" / "vendor" / "html-manager" / "embed-amd.js").unlink()
     monkeypatch.setattr(desk, "patience", 3.0)
     with serve(html) as address:
@@ -446,7 +352,7 @@ def test_widget_that_is_not_drawn_is_caught(
 
 
 @pytest.mark.browser
-def test_dead_slider_is_caught(html: Path, desk: Visit) -> None:
+def test_dead_slider_is_caught(html, desk):
     """Without the link between slider and pages, the slider moves and nothing else."""
     spoil(html, '"LinkModel"', '"DirectionalLinkModel"')
     spoil(html, '"source":', '"nothing":')

@@ -1,13 +1,12 @@
 """A declared tolerance forgives small differences of decimal numbers, and no more."""
 
 import pytest
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tools.compare import compare_notebooks, settle
 
 
-def notebook(text: str, tolerance: float | None) -> NotebookNode:
+def notebook(text, tolerance):
     cell = new_code_cell("print(gap)", execution_count=1)
     cell.outputs = [new_output("stream", name="stdout", text=text)]
     if tolerance is not None:
@@ -27,16 +26,10 @@ def notebook(text: str, tolerance: float | None) -> NotebookNode:
         ("gap nan in 3 runs", 0.05, False),
     ],
 )
-def test_only_close_decimals_are_forgiven(
-    new: str, tolerance: float | None, agrees: bool
-) -> None:
+def test_only_close_decimals_are_forgiven(new, tolerance, agrees):
     stored = notebook("gap 0.20 in 3 runs", tolerance)
     differences = compare_notebooks(stored, notebook(new, None), {})
     assert (not differences) == agrees
-
-
-def test_a_forgiven_number_is_replaced_and_a_far_one_is_shown() -> None:
-    assert settle("-0.51 and 7.0", "-0.50 and 9.0", 0.1) == "-0.50 and 7.0"
 
 
 def test_a_share_settles_numbers_without_a_point_too():

@@ -14,7 +14,7 @@ from studies.comparison import learning, sampling, shared
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     monkeypatch.setattr(sampling, "BUDGET", 0.002)
     monkeypatch.setattr(sampling, "N_TRAIN", 2)
     monkeypatch.setattr(sampling, "PROBLEMS_READY", {})
@@ -22,18 +22,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def glass() -> sampling.Problem:
+def glass():
     return sampling.glass(8, 2.0)
 
 
-def worst_z(problem: sampling.Problem, x: torch.Tensor) -> float:
+def worst_z(problem, x):
     """Largest error of the means of `statistics`, in standard errors."""
     found = problem.statistics(x).mean(0)
     spread = np.sqrt(problem.means * (1 - problem.means) / len(x))
     return float((np.abs(found - problem.means) / spread).max())
 
 
-def test_exact_means_are_those_of_enumeration(glass: sampling.Problem) -> None:
+def test_exact_means_are_those_of_enumeration(glass):
     upper = torch.triu_indices(8, 8)
     means = exact_mean(glass.energy, lambda x: x[:, upper[0]] * x[:, upper[1]])
     np.testing.assert_allclose(glass.means, means, atol=1e-6)
@@ -43,22 +43,22 @@ def test_exact_means_are_those_of_enumeration(glass: sampling.Problem) -> None:
 
 
 @pytest.mark.parametrize("n_replicas", [2, 5])
-def test_tempering_leaves_the_target_as_it_is(glass, n_replicas: int) -> None:
+def test_tempering_leaves_the_target_as_it_is(glass, n_replicas):
     found = sampling.tempering(glass, 50, 0, n_replicas)
     assert worst_z(glass, found.x) < 5
     assert found.evaluations == n_replicas * 50 * 9 + 8
 
 
-def test_exact_samples_have_the_exact_means(glass: sampling.Problem) -> None:
+def test_exact_samples_have_the_exact_means(glass):
     x = sampling.exact_samples(glass, 0)
     assert x is not None and worst_z(glass, x) < 5
 
 
-def test_no_transitions_are_seen(glass: sampling.Problem) -> None:
+def test_no_transitions_are_seen(glass):
     assert worst_z(glass, sampling.gibbs(glass, 1, 0).x) > 5
 
 
-def test_errors_of_importance_weights_vanish(glass: sampling.Problem) -> None:
+def test_errors_of_importance_weights_vanish(glass):
     # Uniform states with their exact weights: only sampling errors remain.
     x = glass.states.repeat(20, 1)
     log_w = -glass.energy(x).double() + 8 * math.log(2)
@@ -66,20 +66,20 @@ def test_errors_of_importance_weights_vanish(glass: sampling.Problem) -> None:
     assert pairs < 1e-6 and log_z < 1e-6 and energy < 1e-3
 
 
-def test_lattice_and_its_graph_are_one_energy() -> None:
+def test_lattice_and_its_graph_are_one_energy():
     problem = sampling.lattice(0.2)
     x = torch.randint(2, (5, 100)).float()
     apart = problem.energy(x) - problem.pairwise(x)
     assert float(apart.max() - apart.min()) < 1e-3  # they differ by a constant
 
 
-def test_the_error_of_couplings_is_theirs() -> None:
+def test_the_error_of_couplings_is_theirs():
     problem = learning.couplings(0.1, side=4, n_data=200)
     assert problem.error(Ising(0.1 * lattice_adjacency(4).float())) == 0
     assert problem.baseline == pytest.approx(0.1 * math.sqrt(32 / 120))
 
 
-def test_the_divergence_of_16_bits_is_that_of_enumeration() -> None:
+def test_the_divergence_of_16_bits_is_that_of_enumeration():
     problem = learning.sixteen_bits("moons", 3)
     x = problem.data(0)(torch.Generator().manual_seed(0))
     assert x.shape == (learning.BATCH, 6)
@@ -88,7 +88,7 @@ def test_the_divergence_of_16_bits_is_that_of_enumeration() -> None:
     assert 0 < problem.baseline < uniform < 6 * math.log(2)
 
 
-def test_the_lowest_last_error_is_chosen() -> None:
+def test_the_lowest_last_error_is_chosen():
     errors = {1: [9.0, 5.0, 5.0], 2: [0.1, 3.0, 3.0], 3: [1.0, np.inf, np.inf]}
 
     def run(options, seed):
@@ -100,54 +100,7 @@ def test_the_lowest_last_error_is_chosen() -> None:
     assert tried[2][1] is None
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory) -> dict[str, Result]:
-    root = tmp_path_factory.mktemp("studies")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(sampling, "BUDGET", 0.002)
-    patch.setattr(sampling, "N_TRAIN", 2)
-    patch.setattr(sampling, "SEEDS", (0, 1))
-    patch.setattr(sampling, "N_SAMPLES", 50)
-    patch.setattr(learning, "SEEDS", (0, 1))
-    patch.setattr(learning, "FRACTIONS", (0.5, 1.0))
-    for method in ("GWG", "DMALA", "AIS", "untrained flow"):
-        patch.delitem(sampling.METHODS, method)
-    patch.setitem(sampling.PROBLEMS, "spin glass", lambda: sampling.glass(6, 1.0))
-    for name, problem in {
-        "couplings critical": learning.couplings(0.1, side=4, n_data=200),
-        "16 bits checkerboard": learning.sixteen_bits("checkerboard", 3),
-    }.items():
-        problem.budget = 0.02
-        for method in {*problem.methods} - {"ED-Grid", "PCD"}:
-            del problem.methods[method]
-        patch.setitem(learning.PROBLEMS, name, lambda problem=problem: problem)
-        learning.study(name, root=root)
-    sampling.study("spin glass", root=root)
-    patch.undo()
-    files = [f.name for f in (root / "comparison").iterdir()]
-    return comparison.load(files, root)
-
-
-def test_small_runs_are_stored_drawn_and_tabulated(stored) -> None:
-    assert len(stored) == 3
-    for file, result in stored.items():
-        methods = list(result.scalars["methods"])
-        assert set(methods) == set(result.arrays)
-        error = "pairs" if file in comparison.SAMPLING else "error"
-        assert result.scalars["shown"] == error
-        one = comparison.curve(result, methods[0], "seconds")
-        assert (one.low <= one.error * (1 + 1e-6)).all()
-        assert len(comparison.draw({file: result}, "error").axes) == 2
-    glass = {k: v for k, v in stored.items() if k in comparison.SAMPLING}
-    assert "spin glass" in repr(comparison.sampling_table(glass))
-    learned = {k: v for k, v in stored.items() if k in comparison.LEARNING}
-    assert len(comparison.learning_table(learned).rows) == 2
-    told = comparison.explorer_curves(glass | learned)
-    names = {"spin glass", "couplings, critical", "16 bits, checkerboard"}
-    assert {p["name"] for p in told} == names
-
-
-def test_who_arrives_is_who_comes_near_exact_samples() -> None:
+def test_who_arrives_is_who_comes_near_exact_samples():
     rows = np.array([[[1, 0.1, 3, 0.5], [2, 0.2, 6, 0.19], [4, 0.4, 12, 0.1]]] * 3)
     result = Result(
         "comparison/x",
@@ -165,13 +118,13 @@ def test_who_arrives_is_who_comes_near_exact_samples() -> None:
 
 
 @pytest.mark.parametrize("file", [*comparison.SAMPLING, *comparison.LEARNING])
-def test_stored_problems_have_three_seeds(file: str) -> None:
+def test_stored_problems_have_three_seeds(file):
     result = load_result(f"comparison/{file}", "full", comparison.STUDIES)
     assert all(len(runs) >= 3 for runs in result.arrays.values())
     assert set(result.arrays) <= set(comparison.METHODS)
 
 
-def test_what_the_page_concludes_is_what_was_stored() -> None:
+def test_what_the_page_concludes_is_what_was_stored():
     sampled = comparison.load(comparison.SAMPLING)
     lattice, glass = sampled.values()
     for result in (lattice, glass):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
-from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.experiments.dnfs import graph_problems
 from ebmtut.experiments.dnfs.graph_problems import (
@@ -53,20 +51,15 @@ def test_nothing_beats_the_optimum(result):
         assert 0 <= fractions(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
     one, best = (fractions_table(run, draws) for draws in ("one", "best"))
-    assert one.heads == ("method", "evaluations", SIZE)
-    assert best.heads == ("method", "evaluations", SIZE, "CPU s")
-    assert one.kinds == (*best.kinds, "exact")
     assert all(
         float(b[2][:5]) >= float(a[2][:5])
         for a, b in zip(one.rows[:-1], best.rows, strict=True)
     )
-    experiment.figure(run)
     learners_shown = learners_table(run)
-    learners, printed = 2, ["0.969", "0.977"]
+    printed = ["0.969", "0.977"]
     if experiment.id == "dnfs/max-independent-set":
         # 8.28 and 8.75 vertices of 8.92, Table 1.
-        learners, printed = 3, ["0.928", "0.981"]
-    assert learners_shown.kinds == ("null", "null", *learners * [""], "paper", "paper")
+        printed = ["0.928", "0.981"]
     assert [row[1] for row in learners_shown.rows[-2:]] == printed
     (row,) = temperature_table(run).rows
     names = ("other temperature", "DNFS")
@@ -74,20 +67,6 @@ def test_nothing_beats_the_optimum(result):
     assert [float(cell) for cell in row[1:]] == [
         round(fractions(run, SIZE, name)[0], 3) for name in names
     ]
-
-
-def test_an_error_is_as_small_as_the_runs_say(result):
-    _, run = result
-    (score,) = run.scalars["table"][SIZE]["DNFS"]
-    apart = 2e-5 * run.scalars["optimum"][SIZE]
-
-    def printed(scores):
-        table = dict.fromkeys(run.scalars["table"][SIZE], scores)
-        scalars = {**run.scalars, "table": {SIZE: table}}
-        return str(fractions_table(replace(run, scalars=scalars)))
-
-    assert "±" not in printed([score, score])
-    assert "± 0.000010" in printed([score, score + apart])
 
 
 def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
@@ -140,29 +119,6 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
     assert np.array_equal(whole.arrays["losses"], again.arrays["losses"])
 
 
-def test_a_rival_stops_where_time_is_up(tmp_path, monkeypatch):
-    """Our network had ended; leGF stops after a step, and its state is kept."""
-    quick = get_experiment("dnfs/max-cut").presets["quick"]
-    few = {k: v for k, v in TINY.items() if k != "train"}
-    config = replace(
-        quick, **few, rivals=("leGF",), train=replace(quick.train, n_steps=20)
-    )
-    file = tmp_path / "run.safetensors"
-    began = []
-
-    def late():
-        began.append(1)
-        # Steps of our network, then the first of leGF.
-        return len(began) > 20
-
-    with monkeypatch.context() as patch:
-        patch.setattr("ebmtut.training.loop.out_of_time", late)
-        with pytest.raises(OutOfTime, match="graph flow stopped after step 0"):
-            graph_job(SIZE, config, 0, file)
-    whole, again = graph_job(SIZE, config, 0), graph_job(SIZE, config, 0, file)
-    assert again.scalars["leGF"] == whole.scalars["leGF"]
-
-
 def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
     """Every product with A of either is counted."""
     calls = []
@@ -211,16 +167,3 @@ def test_padded_graphs_are_judged_as_their_vertices():
     problem = MaxCut(graphs, inverse_temperature=1.0)
     alone = exact_scores(problem.of(graphs.select(torch.tensor([0]))))
     assert exact_scores(problem)[0] == pytest.approx(alone[0], abs=1e-6)
-
-
-def test_input_is_refused():
-    with pytest.raises(InputError, match="problem must be one of"):
-        GraphProblemConfig(problem="colouring")
-    with pytest.raises(InputError, match="sizes must be one of"):
-        GraphProblemConfig(sizes=("5-6",))
-    with pytest.raises(InputError, match="refinements must be an integer >= 0"):
-        GraphProblemConfig(refinements=(-1,))
-    with pytest.raises(InputError, match="rivals must be without GFlowNet"):
-        GraphProblemConfig(problem="max-cut", rivals=("GFlowNet",))
-    with pytest.raises(InputError, match="n_seeds must be a number >= 3, got 1"):
-        GraphProblemConfig(n_seeds=(1,))

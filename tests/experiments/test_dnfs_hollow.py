@@ -13,7 +13,7 @@ PAIR = AnnealingPath(lambda x: -(2 * x - 1).prod(1), 2)
 
 
 class TwoSpins(torch.nn.Module):
-    def __init__(self, strength: float) -> None:
+    def __init__(self, strength):
         super().__init__()
         self.strength = strength
 
@@ -24,7 +24,7 @@ class TwoSpins(torch.nn.Module):
 class Leaky(torch.nn.Module):
     """Adds a number of the site's own state to a hollow network."""
 
-    def __init__(self, network: torch.nn.Module) -> None:
+    def __init__(self, network):
         super().__init__()
         self.network = network
 
@@ -32,17 +32,17 @@ class Leaky(torch.nn.Module):
         return self.network(x, t) + 0.5 * x
 
 
-def hollow(d: int) -> HollowMLP:
+def hollow(d):
     return HollowMLP(d, width=4, generator=make_generator(1))
 
 
-def test_a_perfect_flow_has_equal_weights() -> None:
+def test_a_perfect_flow_has_equal_weights():
     found = exact_weights(Flow(PAIR, TwoSpins(1.0)))
     assert found == pytest.approx((0, 1, 0), abs=1e-5)
 
 
 @pytest.mark.parametrize("rates", ["reversible", "one_way"])
-def test_any_locally_equivariant_network_has_the_right_log_z(rates: str) -> None:
+def test_any_locally_equivariant_network_has_the_right_log_z(rates):
     path = AnnealingPath(LatticeIsing(3, 0.1))
     found = exact_weights(Flow(path, hollow(9), rates=rates), 32)
     # The rates are float32; Runge-Kutta steps of 1 / 32 err by (rate / 32)^4, where the
@@ -52,14 +52,14 @@ def test_any_locally_equivariant_network_has_the_right_log_z(rates: str) -> None
     assert 0 < found.ess < 0.99
 
 
-def test_a_leak_shows_in_the_stein_mean_and_in_log_z() -> None:
+def test_a_leak_shows_in_the_stein_mean_and_in_log_z():
     path = AnnealingPath(LatticeIsing(3, 0.1))
     found = exact_weights(Flow(path, Leaky(hollow(9))), 32)
     assert abs(found.stein_mean) > 0.1
     assert abs(found.log_z_error) > 0.1
 
 
-def test_influences_of_a_hollow_network_have_a_white_diagonal() -> None:
+def test_influences_of_a_hollow_network_have_a_white_diagonal():
     x = torch.randint(2, (16, 9), generator=make_generator(2)).float()
     t = torch.rand(16, generator=make_generator(3))
     found = influences(hollow(9), x, t)

@@ -1,10 +1,7 @@
 """Small lattices by enumeration, baselines run by run, and a chain of proposals."""
 
 import math
-from dataclasses import replace
-from statistics import fmean
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -14,7 +11,6 @@ from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattice_tables import (
     drawn_each_way,
-    quality_table,
     seconds_table,
     with_baselines,
 )
@@ -105,58 +101,6 @@ def test_exact_draws_are_worth_what_they_are_and_copies_less():
     away = [mean + 1, mean - 1]
     variance = float(two.levels.var())
     assert effective_fraction(away, two, 10) == pytest.approx(variance / 10)
-
-
-def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
-    config = MANY_BASELINES.config("full")
-    asked = {
-        names: MANY_BASELINES.n_seeds(config, names)
-        for names in MANY_BASELINES.cells(config)
-    }
-    assert {names[0]: n for names, n in asked.items()} == {
-        name: 32 if name.startswith("SMC") else 4 for name in BASELINES
-    }
-    row = get_experiment("dnfs/ising").stored()
-    assert (row.config["n_samples"], row.config["n_time_steps"]) == (
-        config.n_samples,
-        config.n_time_steps,
-    )
-    # Each null again, a tenth higher, and again.
-    table = {
-        name: {
-            column: {
-                key: [v[0], 1.1 * v[0], 1.2 * v[0]]
-                for key, v in cell.items()
-                if v[0] is not None and "cpu" not in key
-            }
-            for column, cell in row.scalars["table"][name].items()
-        }
-        for name in BASELINES
-    }
-    baselines = replace(row, scalars={"table": table})
-    plt.close(MANY_BASELINES.figure(baselines))
-    both, column = with_baselines(row, baselines), "10x10, 0.1"
-    assert list(both.scalars["table"]) == ["ours", "paper, leConv", *BASELINES]
-    assert both.scalars["table"]["ours"] == row.scalars["table"]["ours"]
-    before, after = (
-        {line[0]: line for line in quality_table(result, column).rows}
-        for result in (row, both)
-    )
-    assert "±" in after["AIS"][1] and "±" not in before["AIS"][1]
-    # With one run of each SMC's spread is unknown.
-    names = [line[0] for line in seconds_table(row, column).rows]
-    assert not any(name.startswith("SMC") for name in names)
-    seconds = seconds_table(both, column)
-    lines = {line[0]: line for line in seconds.rows}
-    assert list(lines)[-2:] == ["SMC", "SMC ×4"] and seconds.kinds[-1] == "null"
-    cell = table["SMC"][column]
-    share = effective_fraction(
-        cell["weighted energy"], energy_distribution(10, 0.1), 2000
-    )
-    assert float(lines["SMC"][1]) == pytest.approx(share, rel=0.01)
-    # Seconds are those of the row.
-    pace = 1000 * share / fmean(row.scalars["table"]["SMC"][column]["sample cpu ms"])
-    assert float(lines["SMC"][3]) == pytest.approx(pace, rel=0.01)
 
 
 def test_a_chain_of_proposals_has_the_exact_energy():

@@ -7,30 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
-from ebmtut.exact import (
-    exact_probabilities,
-    torus_correlations,
-)
+from ebmtut.exact import exact_probabilities, torus_correlations
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs.ising import distribution_table
-from ebmtut.experiments.dnfs.ising_mcmc import correlation_table, distance_table
-from ebmtut.experiments.dnfs.lattice_tables import weights_table
 from ebmtut.experiments.dnfs.lattices import (
     distribution_distance,
     drawn_distances,
     energy_distribution,
     pair_products,
 )
-from ebmtut.experiments.dnfs.trajectory import trajectory_table
-from ebmtut.flows import (
-    Flow,
-    OddLatticeNetwork,
-    simulate,
-    simulate_exact,
-)
-from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
@@ -90,40 +75,6 @@ def test_errors_of_products_cover_the_truth():
     noise = found.std(0) / math.sqrt(len(x))
     assert (found.mean(0).abs() < 5 * noise).all()
     assert found[:, 0].var() == pytest.approx(1 / 72, rel=0.1)
-
-
-def test_an_odd_side_has_no_distribution_of_the_energy():
-    with pytest.raises(InputError, match="even"):
-        energy_distribution(5, SIGMA)
-
-
-def test_the_page_s_tables_are_of_the_stored_runs():
-    row = get_experiment("dnfs/ising").stored()
-    table = distribution_table(row)
-    assert [row[0] for row in table.rows][-2:] == ["long Gibbs", "exact samples"]
-    assert table.kinds[-1] == "exact" and table.kinds.count("null") == 6
-    mcmc = get_experiment("dnfs/ising-mcmc").stored()
-    for found in (distance_table(mcmc), correlation_table(mcmc)):
-        assert found.rows[0][0] == "trained flow" and found.kinds[1] == "null"
-    trajectory = get_experiment("dnfs/trajectory").stored()
-    assert trajectory_table(trajectory).kinds == ("",) * 3 + ("null",) * 3
-
-
-def test_every_kind_of_weights_has_its_row():
-    path = AnnealingPath(LatticeIsing(4, SIGMA))
-    network = OddLatticeNetwork(4, generator=make_generator(0))
-    flow = Flow(path, network)
-    stepped = simulate(flow, 20, 4, chain_weights=True, generator=make_generator(1))
-    thinned = simulate_exact(
-        flow, 20, bound=100.0, path_weights=True, generator=make_generator(2)
-    )
-    table = weights_table(path, {"4 steps": stepped}, thinned)
-    assert [row[:2] for row in table.rows] == [
-        ("4 steps", "path"),
-        ("4 steps", "discrete-time"),
-        ("exact", "path"),
-        ("exact", "thinning"),
-    ]
 
 
 def test_competing_methods_stand_beside_their_baselines():

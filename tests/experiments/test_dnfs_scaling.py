@@ -1,27 +1,13 @@
 """Studies beside the row dnfs/ising: what they run, and what the page makes of them."""
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import pytest
-import torch
 
-from ebmtut.checks import DivergenceError
-from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattice_tables import draw_scaling
-from ebmtut.experiments.dnfs.lattices import sample_scores
-from ebmtut.experiments.growth import (
-    discrepancy_table,
-    load_report,
-    step_table,
-)
-from ebmtut.paths import AnnealingPath
+from ebmtut.experiments.growth import discrepancy_table, load_report, step_table
 from ebmtut.results import benchmarks_root
-from studies.dnfs import warm_up
-from studies.dnfs.grown import GROWN, grown_job
+from studies.dnfs.grown import GROWN
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
-from studies.dnfs.transformer import TRANSFORMER
-from studies.dnfs.warm_up import WARM_UP, warm_up_job
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +67,6 @@ def test_steps_of_energy_discrepancy_stand_beside_the_notebook(name):
     assert 2 < fast["ebmtut, bfloat16"] < fast["ebmtut, bfloat16, 4 backward"]
 
 
-def test_steps_are_the_same_at_every_size():
-    config = SCALING.config("full")
-    assert len({n_steps for _, _, n_steps in config.problems}) == 1
-    seeds = {c: SCALING.n_seeds(config, c) for c in SCALING.cells(config)}
-    assert seeds["ours", "15x15, critical"] == 2
-    assert seeds["ours", "32x32, critical"] == seeds["AIS", "15x15, critical"] == 1
-
-
 def test_a_longer_training_is_evaluated_at_finer_steps():
     longer = PROPORTIONAL.run("quick")
     ((lattice, cell),) = longer.scalars["table"]["ours"].items()
@@ -111,64 +89,3 @@ def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(grown):
         assert 0.05 < cell["ESS"][0] <= 1
         assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.5
         assert 0 < cell["ESS chain finer"][0] <= 1
-
-
-def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
-    config = GROWN.config(
-        "quick",
-        n_samples=8,
-        n_chain_samples=4,
-        n_time_steps=4,
-        problems=((3, 0.1, 4), (4, 0.1, 2), (5, 0.1, 2)),
-    )
-    whole = grown_job(config, 0)
-    way = tmp_path / "grown.safetensors"
-    shorter = replace(config, problems=config.problems[:2])
-    grown_job(shorter, 0, way)
-    _, second = sorted(tmp_path.glob("grown-*"))
-    kept = second.read_bytes()
-    again = grown_job(config, 0, way)
-    assert second.read_bytes() == kept
-    for name, value in whole.arrays.items():
-        assert (again.arrays[name] == value).all(), name
-
-
-def test_the_published_recipe_runs_with_its_own_network():
-    study = TRANSFORMER.run("quick", n_time_steps=8)
-    (cells,) = study.scalars["table"].values()
-    bare, shorter, longer = cells.values()
-    assert [len(cell["ESS"]) for cell in cells.values()] == [1, 2, 1]
-    assert "train cpu s" not in bare
-    assert shorter["train cpu s"][0] < longer["train cpu s"][0]
-    assert [len(losses) for losses in study.arrays.values()] == [5, 10]
-    for cell in cells.values():
-        assert all(0 <= share <= 1 for share in cell["ESS"] + cell["ESS chain"])
-    plt.close(TRANSFORMER.figure(study))
-
-
-def test_samples_of_no_weight_are_worth_nothing():
-    path = AnnealingPath(LatticeIsing(3, 0.1))
-    x, weights = torch.zeros(4, 9), torch.full((4,), -torch.inf)
-    assert sample_scores(path, 1.0, x, weights, 1.0) == {
-        "ESS": 0.0,
-        "log Z error": -torch.inf,
-    }
-
-
-def test_trainings_with_and_without_a_warm_up_begin_alike_and_part(monkeypatch):
-    result = WARM_UP.run("quick")
-    (row,) = result.scalars["table"].values()
-    assert row["with"]["ESS"] != row["without"]["ESS"]
-    (name,) = result.scalars["table"]
-    losses = [result.arrays[f"losses/{name}/{words}"] for words in ("with", "without")]
-    assert losses[0][0] == losses[1][0]
-    assert losses[0][-1] != losses[1][-1]
-    plt.close(WARM_UP.figure(result))
-
-    def diverges(*args, **how):
-        raise DivergenceError("flow diverged at step 3", 3)
-
-    monkeypatch.setattr(warm_up, "train_lattice_flow", diverges)
-    job = next(iter(WARM_UP.cells(WARM_UP.config("quick")).values()))
-    scores = warm_up_job(**job, seed=0).scalars
-    assert scores == {"ESS": 0.0, "log Z error": float("inf"), "diverged at": 3}

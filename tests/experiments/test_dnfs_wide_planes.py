@@ -39,7 +39,7 @@ def test_exact_draws_have_the_distribution_of_independent_bits():
     n, logits = 5000, torch.zeros(32)
     logits[[0, 1, 2, 16, 17]] = torch.tensor([0.5, -1.0, 0.7, 1.0, -0.3])
 
-    def energy(x: torch.Tensor) -> torch.Tensor:
+    def energy(x):
         return -(x @ logits)
 
     drawn, log_z = exact_draws(energy, n, generator=make_generator(1))

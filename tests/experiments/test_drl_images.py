@@ -1,12 +1,8 @@
 """The image experiments: a recipe, a classifier, and results that claims can read."""
 
-import copy
 import math
 from dataclasses import replace
-from functools import cache
 
-import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 import torch
 
@@ -15,16 +11,11 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl import images
 from ebmtut.experiments.drl.ablation import (
     LIVED,
-    RECIPES,
-    SETTINGS,
-    VARIANTS,
     recipes_table,
     remedies_table,
-    settings_table,
 )
-from ebmtut.experiments.drl.fid import fid_table, image_job
+from ebmtut.experiments.drl.fid import image_job
 from ebmtut.experiments.drl.images import (
-    QUICK,
     ImageRecipe,
     baseline_images,
     classifier_of,
@@ -34,82 +25,23 @@ from ebmtut.experiments.drl.images import (
     train_images,
     trained_once,
 )
-from ebmtut.experiments.drl.inpainting import painting_table
 from ebmtut.experiments.drl.interpolation import (
     at_the_ends,
     in_the_middle,
     middle_table,
 )
-from ebmtut.experiments.drl.langevin_steps import steps_table
-from ebmtut.experiments.drl.samples import AGAIN, AGAIN_SEED, name_of, samples_table
 from ebmtut.random import make_generator
-from ebmtut.results import Result
 
 pytest.importorskip("sklearn")
 
 TINY = ImageRecipe(n_steps=6, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
-SMALL = {
-    "drl/samples": {"recipes": (TINY,), "n_samples": 64},
-    "drl/fid": {
-        "recipe": TINY,
-        "steps": (("recovery likelihood", 6), ("score matching", 6)),
-        "n_samples": 64,
-    },
-    "drl/ablation": {
-        "recipe": TINY,
-        "settings": ("T1 K36", "T100 K0", "T100 K0 DSM", "T6 K2", "T6 K6"),
-        "variants": ("signed, acceptance test", "denoiser, saturated gap"),
-        "variant_steps": 6,
-        "n_samples": 16,
-    },
-    "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
-    "drl/interpolation": {
-        "recipe": TINY,
-        "n_arcs": 16,
-        "n_points": 3,
-        "n_seeds": 2,
-    },
-    "drl/inpainting": {"recipe": TINY, "n_images": 16, "n_seeds": 2},
-    "drl/long-run": {
-        "recipes": (("recipe", TINY), ("ten times as long", TINY)),
-        "factors": (1, 2),
-        "collapse": replace(TINY, learning_rate=1.0, trust=0.0, n_steps=60),
-        "n_moves": (1, 3),
-        "n_samples": 64,
-    },
-    "drl/likelihood": {"recipe": TINY, "n_samples": 64, "n_seeds": 2},
-    "drl/architectures": {"names": ("cifar10", "lsun_church128")},
-}
 
 
-@cache
-def _kept(id: str) -> Result:
-    return get_experiment(id).run("quick", **SMALL[id])
-
-
-def small(id: str) -> Result:
-    """Return a copy of a small run, which is made once for all tests."""
-    return copy.deepcopy(_kept(id))
-
-
-@pytest.mark.parametrize("id", SMALL)
-def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
-    experiment, result = get_experiment(id), small(id)
-    assert result.scale == "quick"
-    figure = experiment.figure(result)
-    assert figure.axes
-    plt.close(figure)
-    for verdict in experiment.check(result):
-        assert verdict.verdict in ("match", "miss", "not comparable")
-        assert verdict.verdict != "match" or verdict.ours is not None
-
-
-def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
+def test_tables_say_which_runs_converged_and_how_far_from_the_data():
     experiment = get_experiment("drl/ablation")
-    result = small("drl/ablation")
+    result = experiment.stored()
     lost = {"steps": [5, 7], "distance": [None, 4.0]}
     kept = {"steps": [9, 9], "distance": [1.0, 3.0]}
-    experiment.figure(result)
     table = {"settings": result.scalars["table"]["settings"]}
     table |= {"variants": {"x, a": lost, "x, b": kept, "y, b": lost}}
     result = replace(result, scalars={"table": table})
@@ -132,58 +64,9 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data() -> None:
     trained["distance"] = [9.0, 13.2]
     (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
     assert claimed.verdict == "miss"
-    names = [row[:2] for row in settings_table(result).rows]
-    assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
 
-def test_distances_at_the_end_stand_beside_each_other() -> None:
-    result = get_experiment("drl/langevin-steps").stored()
-    table = steps_table(result)
-    rows = result.scalars["table"]
-    assert [row[0] for row in table.rows] == list(rows)
-    assert all("±" in row[1] for row in table.rows)  # three seeds of each
-    assert "2000 steps" in table.caption
-
-
-def test_larger_images_are_learned_once_more_with_another_seed() -> None:
-    again, row = AGAIN.config("full"), get_experiment("drl/samples").config("full")
-    names = [name_of(recipe) for recipe in again.recipes]
-    assert "MNIST 28x28" in names and "MNIST 28x28, score matching" in names
-    # What the row has too is the same recipe; its seeds begin at 0.
-    recipes = {
-        name_of(r): (r, n) for r, n in zip(row.recipes, row.n_seeds, strict=True)
-    }
-    shared = {name_of(r): r for r in again.recipes if name_of(r) in recipes}
-    for name, recipe in shared.items():
-        known, n_seeds = recipes[name]
-        assert recipe == known
-        if not name.startswith("faces"):
-            assert n_seeds <= AGAIN_SEED
-    scored = [r for r in again.recipes if r.objective == "score"]
-    assert [r.n_steps for r in scored] == [120_000, 9000]
-
-
-def test_a_set_that_only_score_matching_learned_has_its_table() -> None:
-    scored = replace(TINY, objective="score")
-    result = AGAIN.run("quick", recipes=(scored,), n_samples=64)
-    table = samples_table(result, TINY.data)
-    names = ["score matching", "held-out data", "Gaussian fit", "independent pixels"]
-    assert [row[0] for row in table.rows] == names
-    assert table.kinds == ("", "exact", "null", "null")
-    assert AGAIN.check(result) == []  # nothing is claimed of it
-
-
-def test_held_out_data_stand_beside_what_learns_nothing() -> None:
-    result = small("drl/fid")
-    table = fid_table(result)
-    assert table.kinds == ("", "", "exact", "null", "null", "null")
-    assert table.heads == ("images", "distance", "confidence", "nearest")
-    seconds = fid_table(result, ("seconds",), ("score matching", "held-out data"))
-    assert [row[0] for row in seconds.rows] == ["score matching", "held-out data"]
-    assert seconds.rows[1][1] == "–"
-
-
-def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
+def test_several_draws_of_one_energy_are_judged_by_their_mean():
     one, two = (
         image_job(TINY, 64, seed=3, n_draws=n_draws).scalars for n_draws in (1, 2)
     )
@@ -194,7 +77,7 @@ def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
     assert spread > 0
 
 
-def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> None:
+def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch):
     def lost(*args, **of):
         raise DivergenceError("chains diverged", step=-1)
 
@@ -202,21 +85,10 @@ def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> Non
     assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
-def test_what_an_energy_completes_has_a_spread_and_its_baselines_have_none() -> None:
-    result = small("drl/inpainting")
-    found = result.scalars["rows"]["inpainted 1"]["distance"]
-    assert len(found) == 2 and found[0] != found[1]
-    mean = result.scalars["rows"]["mean"]["distance"]
-    assert mean[0] == mean[1]
-    shown = {row[0]: row[-1] for row in painting_table(result).rows}
-    assert {name for name, cell in shown.items() if "±" in cell} == {
-        "inpainted 1",
-        "inpainted 2",
-    }
-
-
-def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
-    result = small("drl/interpolation")
+def test_halfway_is_the_middle_of_every_seed_s_arcs():
+    result = get_experiment("drl/interpolation").run(
+        "quick", recipe=TINY, n_arcs=16, n_points=3, n_seeds=2
+    )
     arcs = result.scalars["arc"]["distance"]
     assert in_the_middle(result, "arc")["distance"] == [arcs[0][1], arcs[1][1]]
     table = middle_table(result)
@@ -227,39 +99,7 @@ def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
     assert ends[0] == ends[1]  # both ways have the same ends
 
 
-def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:
-    result = small("drl/samples")
-    table = samples_table(result, "digits 8x8")
-    assert table.kinds == ("", "exact", "null", "null")
-    names = [row[0] for row in table.rows]
-    assert names[:2] == ["recovery likelihood", "held-out data"]
-    assert result.scalars["judge's accuracy"]["digits 8x8"] >= 0.98
-    assert table.caption.endswith("Data: scikit-learn's digits.")
-    result.scalars["sources"]["digits 8x8"] = "mnist/test"
-    caption = samples_table(result, "digits 8x8").caption
-    assert caption.endswith("Data: MNIST's test images.")
-
-
-def test_score_matching_stands_beside_samples_and_claims_nothing() -> None:
-    experiment = get_experiment("drl/samples")
-    recipes = (TINY, replace(TINY, objective="score"))
-    result = experiment.run("quick", recipes=recipes, n_samples=64, n_seeds=(2, 1))
-    table = samples_table(result, "digits 8x8")
-    assert table.kinds == ("", "", "exact", "null", "null")
-    assert [row[0] for row in table.rows][1] == "score matching"
-    runs = result.scalars["table"]
-    assert {name: len(row["steps"]) for name, row in runs.items()} == {
-        "digits 8x8": 2,
-        "digits 8x8, score matching": 1,
-    }
-    assert not any("score" in verdict.name for verdict in experiment.check(result))
-    figure = experiment.figure(result)
-    # White noise, levels 4, 2 and 0, clean samples, and their nearest data.
-    assert len(figure.axes) == 6
-    plt.close(figure)
-
-
-def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
+def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance():
     experiment = get_experiment("drl/samples")
     result = experiment.stored()
     asked = len(experiment.check(result))
@@ -268,7 +108,7 @@ def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> Non
     assert len(experiment.check(result)) == asked - 1
 
 
-def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
+def test_rows_of_one_recipe_share_its_training(tmp_path):
     """A second row finds the energy of the first, and one of other code does not."""
     of = {"recipe": TINY, "n_samples": 64}
     first = get_experiment("drl/likelihood").run(
@@ -288,16 +128,7 @@ def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
     assert len(list((tmp_path / "trained").iterdir())) == 2
 
 
-def test_the_seconds_of_a_shared_training_are_those_of_the_training(tmp_path) -> None:
-    found = [
-        trained_once(TINY, 3, tmp_path / row / "parts" / "x.safetensors")
-        for row in "ab"
-    ]
-    assert found[0].seconds == found[1].seconds > 0
-    assert (found[0].stopped_at, found[0].message) == (TINY.n_steps, "")
-
-
-def test_the_seed_repeats_and_another_differs() -> None:
+def test_the_seed_repeats_and_another_differs():
     energies = [train_images(TINY, seed).energy for seed in (0, 0, 1)]
     drawn = [
         draw_images(energy, TINY, 3, generator=make_generator(5)) for energy in energies
@@ -308,7 +139,7 @@ def test_the_seed_repeats_and_another_differs() -> None:
     assert float(drawn[0][0].abs().max()) <= 1
 
 
-def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
+def test_the_division_is_fixed_and_nothing_is_in_both_parts():
     data = image_set("digits 8x8")
     assert (len(data.images), len(data.held_out)) == (1297, 500)
     assert float(data.images.min()) == -1 and float(data.images.max()) == 1
@@ -316,7 +147,7 @@ def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
     assert float(apart.min()) > 0
 
 
-def test_the_judge_orders_the_null_rows() -> None:
+def test_the_judge_orders_the_null_rows():
     data, classifier = image_set("digits 8x8"), classifier_of("digits 8x8")
     told = classifier.probabilities(data.held_out).argmax(1)
     assert float((told == data.held_out_labels).double().mean()) >= 0.98
@@ -330,7 +161,7 @@ def test_the_judge_orders_the_null_rows() -> None:
     assert (same["precision"], same["recall"], same["nearest"]) == (1.0, 1.0, 0.0)
 
 
-def test_the_gaussian_fit_has_the_data_s_moments() -> None:
+def test_the_gaussian_fit_has_the_data_s_moments():
     data = image_set("digits 8x8")
     n = 40_000
     wide = data._replace(images=0.05 * data.images)  # nothing is clipped
@@ -344,7 +175,7 @@ def test_the_gaussian_fit_has_the_data_s_moments() -> None:
     assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / n) + 1e-6
 
 
-def test_an_alarm_is_a_result_and_not_an_error() -> None:
+def test_an_alarm_is_a_result_and_not_an_error():
     # A rate at which no energy survives.
     hot = replace(TINY, head="signed", trust=0.0, learning_rate=1.0, n_steps=200)
     stopped = train_images(hot, 0)
@@ -352,7 +183,7 @@ def test_an_alarm_is_a_result_and_not_an_error() -> None:
     assert "gap" in stopped.message or "diverged" in stopped.message
 
 
-def test_images_outside_their_range_are_refused_before_any_work(monkeypatch) -> None:
+def test_images_outside_their_range_are_refused_before_any_work(monkeypatch):
     known = image_set("digits 8x8")
     bytes_ = known._replace(images=255 * known.images)
     monkeypatch.setattr(images, "image_set", lambda name: bytes_)
@@ -365,34 +196,3 @@ def test_images_outside_their_range_are_refused_before_any_work(monkeypatch) -> 
     for objective in ("recovery", "score"):
         with pytest.raises(InputError, match=words):
             train_images(replace(TINY, objective=objective), 0)
-
-
-def test_every_setting_and_variant_is_a_recipe() -> None:
-    for changes in (*SETTINGS.values(), *VARIANTS.values()):
-        recipe = replace(ImageRecipe(), **changes)
-        noises = recipe.noise.noises
-        assert len(recipe.chain.step_sizes(recipe.noise)) == recipe.n_levels
-        assert noises[0] == pytest.approx(0.2 / math.hypot(1, 0.2))
-    for recipe in RECIPES.values():
-        assert recipe.data == QUICK.data  # whose held-out digits stand beside it
-    assert QUICK.n_steps <= 1500
-    assert np.isclose(ImageRecipe().noise.noises[-1], 10 / math.hypot(1, 10))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"data": "digits"},
-        {"objective": "likelihood"},
-        {"network": "transformer"},
-        {"n_steps": 0},
-        {"trust": -1.0},
-        {"learning_rate": 0.0},
-        {"energy_scale": 0.0},
-        {"spectral_norm": True, "network": "convolution"},
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(changes) -> None:
-    with pytest.raises(InputError) as refused:
-        ImageRecipe(**changes)
-    assert "\n" not in str(refused.value)

@@ -6,14 +6,9 @@ import math
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data import density_log_prob, sample_density
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl.checkerboard import level_table, squares
-from ebmtut.experiments.drl.marginal_vs_recovery import (
-    densities_table,
-    draw_densities,
-)
 from ebmtut.experiments.drl.plane import (
     METHODS,
     PLANE,
@@ -28,7 +23,6 @@ from ebmtut.experiments.drl.plane import (
     plane_job,
     plane_noise,
 )
-from ebmtut.experiments.verdicts import null_keeps
 from ebmtut.random import make_generator, normal
 
 TINY = {
@@ -121,19 +115,6 @@ def test_a_run_of_three_steps_is_judged(method):
     assert alone.scalars["kl"] == outcome.scalars["kl"]
 
 
-@pytest.mark.parametrize("name", ["drl/marginal-vs-recovery", "drl/checkerboard"])
-def test_claims_can_lose(name):
-    experiment = get_experiment(name)
-    alone = {"densities": ("checkerboard",)} if "marginal" in name else {}
-    result = experiment.run("quick", plane=TINY, **alone)
-    verdicts = experiment.verdicts(result)
-    assert not any(null_keeps(verdict) for verdict in verdicts)
-    for verdict in experiment.check(experiment.null(result)):
-        assert verdict.sanity or verdict.verdict == "miss"
-    figure = experiment.figure(result)
-    assert len(figure.axes) == 6  # of three levels, or of six methods
-
-
 def test_the_bias_of_the_chain_of_ratios_is_that_of_jensen():
     """One ratio of known weights: the bias is minus their variance over 2 n.
 
@@ -159,26 +140,6 @@ def test_the_bias_of_the_chain_of_ratios_is_that_of_jensen():
     error = spread / first[0] / math.sqrt(2 * 12_500)
     rest = 2 * (spread / first[0]) ** 2
     assert abs(first[1] - last[1] - bias) < 5 * error + rest < abs(bias) / 5
-
-
-def test_refusals():
-    with pytest.raises(InputError, match=r"^n_langevin must .*got 0"):
-        PlaneConfig(n_langevin=0)
-    with pytest.raises(InputError, match=r"^method must be one of recovery, short-run"):
-        plane_noise("persistent")
-
-
-def test_the_densities_have_a_picture_of_their_own():
-    experiment = get_experiment("drl/marginal-vs-recovery")
-    result = experiment.run(
-        "quick", plane=TINY, densities=("moons", "circles"), methods=("recovery",)
-    )
-    assert set(result.scalars["table"]["score matching"]) == {"circles"}
-    assert set(result.scalars["table"]["recovery"]) == {"moons"}
-    # What a figure shows is kept, and no more: level 0 of the first seed.
-    assert result.arrays["density/score matching/circles"].shape == (1, 200, 200)
-    assert len(densities_table(result).rows) == 2
-    assert len(draw_densities(result).axes) == 6
 
 
 def test_the_squares_are_the_boards():

@@ -2,18 +2,15 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from joblib import parallel_config
-from torch import nn
 
-from ebmtut.checks import DivergenceError, InputError
+from ebmtut.checks import InputError
 from ebmtut.data import (
-    DENSITIES,
     DensityData,
     density_extent,
     density_log_prob,
@@ -24,7 +21,7 @@ from ebmtut.data import (
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
-from ebmtut.experiments.ed import couplings, densities, densities_table, evaluation
+from ebmtut.experiments.ed import couplings, densities
 from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
@@ -32,11 +29,7 @@ from ebmtut.experiments.ed.couplings import (
     ising_job,
 )
 from ebmtut.experiments.ed.densities import DensityConfig, density_job
-from ebmtut.experiments.ed.densities_table import (
-    density_table,
-    log_z_apart,
-    mean_and_error,
-)
+from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
@@ -44,22 +37,13 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
-from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
-from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
-from ebmtut.experiments.ed.variants import (
-    AblationConfig,
-    draw_variants,
-    gap_of,
-    variant_name,
-)
+from ebmtut.experiments.ed.recipes import Recipe, fit_density
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
-from ebmtut.results import Result, benchmarks_root, load_result, save_result
+from ebmtut.results import Result, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
-from studies.ed import competing
 from tests.pretended_graphs import pretended_graphs
 
 needs_cuda = pytest.mark.skipif(
@@ -72,10 +56,6 @@ QUICK_EVALUATION = Evaluation(
 # For trainings of which only the course is tested: 16 x 16 squares in place of 64 x 64.
 GLANCE = replace(QUICK_EVALUATION, coarse_bits=4)
 MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pixels=16)
-
-
-def variants_of(*recipes):
-    return AblationConfig(recipes, "moons", n_pixels=16, evaluation=GLANCE)
 
 
 def true_energy(density):
@@ -157,26 +137,6 @@ def test_landscape_rows_run_upwards():
     )
 
 
-class Elsewhere(nn.Module):
-    """An energy whose parameters lie on another device than the CPU."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(1, device="meta"))
-
-    def forward(self, x):
-        self.seen = x.device.type
-        return torch.zeros(len(x))
-
-
-def test_a_landscape_is_computed_where_the_energy_lies():
-    energy = Elsewhere()
-    assert not landscape(energy, "moons", n_pixels=4).any()
-    assert energy.seen == "meta"
-    for anywhere in (true_energy("moons"), nn.Flatten(0)):  # no parameters: the CPU
-        assert evaluation._device_of(anywhere).type == "cpu"
-
-
 @pytest.mark.cuda
 @needs_cuda
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
@@ -187,19 +147,6 @@ def test_a_job_on_the_gpu(method):
     assert all(np.isfinite(value) for value in outcome.scalars.values())
     assert np.isfinite(outcome.arrays["losses"]).all()
     assert outcome.arrays["landscape"].shape == (16, 16)
-
-
-@pytest.mark.cuda
-@needs_cuda
-def test_evaluating_on_the_gpu():
-    numbers = evaluate_density(
-        true_energy("8gaussians"),
-        "8gaussians",
-        replace(QUICK_EVALUATION, n_proposal=20_000),
-        seed=1,
-        device="cuda",
-    )
-    assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
 
 
 @pytest.mark.parametrize("density", ["circles", "swissroll"])
@@ -225,22 +172,6 @@ def test_fit_is_reproducible(method):
     assert not np.array_equal(one, other)
 
 
-def test_densities_count_seeds_and_resume(tmp_path):
-    config = replace(MOONS, methods={"ED-Bern": 2, "ED-Grid": 1})
-    experiment = get_experiment("ed/densities-table")
-    result = experiment.run(config, checkpoints=tmp_path)
-    table = result.scalars["table"]
-    assert [len(table[m]["moons"]["gap"]) for m in table] == [2, 1]
-    assert result.arrays["ED-Bern/moons"].shape == (16, 16)
-    again = experiment.run(config, checkpoints=tmp_path)
-    assert again.scalars == result.scalars  # the very seconds: nothing ran
-    plt.close(experiment.figure(result))
-    plt.close(get_experiment("ed/densities").figure(result))
-    verdicts = experiment.check(replace(result, scale="full"))
-    bounded = [v for v in verdicts if "entropy" in v.name]
-    assert bounded and all(v.verdict == "miss" for v in bounded)  # three steps
-
-
 def test_divergence_is_an_outcome():
     # A learning rate beyond float32: the first update ends in infinities.
     recipe = replace(TINY, learning_rate=1e38, n_steps=200, precision="float32")
@@ -264,7 +195,6 @@ def diverging(lost):
     [
         ([("PCD", 0)], 2),  # the first seed only: the second's picture is shown
         ([("PCD", 0), ("PCD", 1)], 1),
-        ([("PCD", 0), ("PCD", 1), ("ED-Bern", 0), ("ED-Bern", 1)], 0),
     ],
 )
 def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
@@ -308,60 +238,11 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
     assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
 
 
-def test_tables_of_the_densities_page(monkeypatch):
-    bits = dict.fromkeys(("gap", "gap_se", "mmd", "mmd_se"), 0.5)
-    monkeypatch.setattr(densities_table, "evaluate_independent_bits", lambda _: bits)
-    stored = get_experiment("ed/densities-table").stored()
-    gaps = density_table(stored, "gap")
-    assert gaps.heads[1:] == (*METHODS, "independent bits")
-    assert {row[-1] for row in gaps.rows} == {"500 ± 500"}
-    cell = stored.scalars["table"]["ED-Bern"]["2spirals"]
-    mean, _ = mean_and_error(cell, "gap")
-    assert gaps.rows[0][1].startswith(f"{1e3 * mean:.1f} ± ")
-    assert density_table(stored, "mmd").heads[-1] == "held-out data"
-    assert density_table(stored, "gap", baseline=False).heads[1:] == METHODS
-    figure = get_experiment("ed/densities-table").figure(stored)
-    assert len(figure.axes) == 2
-    plt.close(figure)
-    pictures = get_experiment("ed/densities")
-    figure = pictures.figure(pictures.stored(), densities=("checkerboard",))
-    assert [ax.get_title() for ax in figure.axes] == ["truth", *METHODS[:3]]
-    plt.close(figure)
-
-
 def test_mean_and_error():
     cell = {"gap": [1.0, 3.0], "gap_se": [0.1, 0.1]}
     assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
     cell = {"gap": [1.0], "gap_se": [0.1]}
     assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"densities": ("moon",)}, "moon"),
-        ({"methods": {"ED-Magic": 1}}, "ED-Magic"),
-        ({"methods": {"PCD": 0}}, "PCD"),
-        ({"n_pixels": 1}, "n_pixels"),
-    ],
-)
-def test_bad_density_configurations(change, words):
-    with pytest.raises(InputError, match=words):
-        DensityConfig(**change)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"method": "CD"}, "method"),
-        ({"eps": 1.5}, "eps"),
-        ({"method": "ED-Pool", "window": 0}, "window"),
-        ({"n_steps": -1}, "n_steps"),
-    ],
-)
-def test_bad_recipes(change, words):
-    with pytest.raises(InputError, match=words):
-        Recipe(**change)
 
 
 # ---------------------------------------------------------------- ablations
@@ -372,46 +253,6 @@ def test_without_lost_information_nothing_is_learned():
     recipe = replace(TINY, eps=0.0, n_steps=5, precision="float32")
     losses = fit_density("moons", recipe, seed=0).losses
     np.testing.assert_allclose(losses, math.log(5 / 4), rtol=1e-5)
-
-
-def test_variants_are_told_apart_and_drawn():
-    recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
-    result = get_experiment("ed/epsilon").run(variants_of(*recipes))
-    names = list(map(variant_name, recipes))
-    assert len(set(names)) == 2 and set(names) < result.arrays.keys()
-    assert all(np.isfinite(gap_of(result, recipe)) for recipe in recipes)
-    figure = draw_variants(result, lambda r: f"{r.eps:g}", lambda r: -r.eps)
-    assert [ax.get_title() for ax in figure.axes] == ["0.5", "0.1"]
-    plt.close(figure)
-
-
-def test_variants_in_one_batch_have_the_numbers_of_single_runs(monkeypatch):
-    methods = ("ED-Bern", "ED-Grid", "ED-Pool")
-    recipes = [
-        replace(TINY, method=method, n_negatives=m, precision="float32")
-        for method in methods
-        for m in (2, 4)
-    ]
-    config = variants_of(*recipes)
-    row = get_experiment("ed/w-and-m")
-    alone = row.run(config)
-    monkeypatch.setattr(densities, "fit_density", None)  # it must do without
-    batch = row.run(config, in_one_batch=True)
-    assert batch.arrays.keys() == alone.arrays.keys()
-    for recipe in recipes:
-        # Products in another order: float32, three steps.
-        assert gap_of(batch, recipe) == pytest.approx(gap_of(alone, recipe), abs=1e-4)
-    with pytest.raises(InputError, match="ed/ising-rmse has no batch"):
-        get_experiment("ed/ising-rmse").run("quick", in_one_batch=True)
-    with pytest.raises(InputError, match="train alike, got PCD"):
-        recipes_of_pcd = [replace(TINY, method="PCD")]
-        fit_densities(["moons"], recipes_of_pcd, seeds=[0])
-
-
-@pytest.mark.parametrize(("names", "seeds"), [(["moons"], [0]), ([], [])])
-def test_a_batch_needs_as_many_recipes_as_densities(names, seeds):
-    with pytest.raises(InputError, match="must be equally many, at least one"):
-        fit_densities(names, [], seeds=seeds)
 
 
 TABLE = DensityConfig(
@@ -552,32 +393,6 @@ def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
         row.run("quick", device="cpu", cuda_graph=True, **how)
 
 
-def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):
-    learn = densities.fit_densities
-
-    def one_diverges(*words, **options):
-        found = learn(*words, **options)
-        return [DivergenceError("too steep", 2), *found[1:]] if found[1:] else found
-
-    monkeypatch.setattr(densities, "fit_densities", one_diverges)
-    recipes = [replace(TINY, eps=eps) for eps in (0.1, 0.5)]
-    config = variants_of(*recipes)
-    result = get_experiment("ed/epsilon").run(config, in_one_batch=True)
-    assert gap_of(result, recipes[0]) == math.inf
-    assert np.isfinite(gap_of(result, recipes[1]))
-
-
-def test_a_map_says_which_settings_diverged():
-    stored = get_experiment("ed/w-and-m").stored()
-    figure = get_experiment("ed/w-and-m").figure(stored, methods=("ED-Bern",))
-    (ax,) = figure.axes
-    texts = [text.get_text() for text in ax.texts]
-    # w = 0 down to M = 32, in the first row; w = 1 with one negative in the third.
-    assert texts[:4] == ["diverged"] * 4 and texts[4:6] == ["4.84", "0.14"]
-    assert texts[12] == "0.34" and len(texts) == 24
-    plt.close(figure)
-
-
 # -------------------------------------------------------------------- ising
 
 
@@ -625,63 +440,6 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     learned = torch.from_numpy(result.arrays["ED-Grid/4x4, 0.1"])
     truth = torch.from_numpy(result.arrays["truth/4x4, 0.1"])
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
-    for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
-        plt.close(get_experiment(id).figure(result))
-    figure = draw_by_distance(result, farthest=2)
-    marks = [line.get_ydata()[0] for line in figure.axes[0].lines]
-    edges = truth > 0
-    assert marks[0] == pytest.approx(float(learned[edges].mean()))
-    plt.close(figure)
-
-
-def test_the_tables_of_couplings_have_their_baselines():
-    stored = get_experiment("ed/ising-rmse").stored(largest="full")
-    pseudo = load_result("ed/ising-pseudo-likelihood", "full", benchmarks_root())
-    rows = stored.scalars["table"] | pseudo.scalars["table"]
-    table = BY_LATTICE(replace(stored, scalars={"table": rows}))
-    methods = ("pseudo-likelihood", "ED-Bern", "ED-Grid")
-    assert table.heads[1:] == ("J = 0", *methods) and len(table.rows) == 7
-    lattice, baseline, *scores = table.rows[0]
-    assert (lattice, baseline) == ("10x10, 0.1", f"{-math.log(2 * 0.1 / 10):.2f}")
-    assert all(score not in (baseline, "–") for score in scores)
-    rows = {"J = 0": no_coupling(stored).scalars["table"]["ED-Bern"]}
-    table = SCORES(replace(stored, scalars={"table": rows}))
-    assert table.kinds == ("null",) and table.rows[0][1] == baseline
-
-
-def test_studies_of_competing_methods_run_what_the_tables_lack():
-    rest = competing.GWG.config("full")
-    assert {*rest.problems} < {*couplings.PROBLEMS} and rest.methods == ("GWG",)
-    others = competing.EB_GFN_COUPLINGS.config("full").problems
-    known = competing.COUPLINGS.config("full").problems
-    assert {*others, *known} == {*couplings.PROBLEMS} and not {*others} & {*known}
-    densities = competing.EB_GFN_DENSITIES
-    assert densities.config("full").densities == DENSITIES
-    found = competing.density_job("2spirals", densities.config("quick"), 0)
-    assert found.scalars["gap"] > 0.5 and len(found.arrays["accepted"]) == 3
-
-
-def test_studies_of_the_penalty_change_nothing_else(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from ising_studies import OTHERS, PERSISTENT_GIBBS, PSEUDO_LIKELIHOOD, SUMMED
-
-    row = get_experiment("ed/ising-rmse")
-    others, summed = OTHERS.config("full"), SUMMED.config("full")
-    usual = IsingConfig()
-    assert replace(others, penalties=usual.penalties) == usual
-    pseudo = PSEUDO_LIKELIHOOD.config("full")
-    assert replace(pseudo, methods=usual.methods, train=usual.train) == usual
-    chains = PERSISTENT_GIBBS.config("full")
-    assert replace(chains, methods=pseudo.methods) == pseudo
-    paper = row.config("paper")
-    same = {"penalties": paper.penalties, "problems": paper.problems}
-    assert replace(summed, **same) == paper
-    # A penalty of the sum over J is as many times that of the mean as J has entries.
-    assert {side for side, _ in summed.problems} == {10}
-    want = [penalty * 100**2 for penalty in sorted(paper.penalties)[:2]]
-    assert list(summed.penalties) == pytest.approx(want)
-    result = SUMMED.run("quick", train={"n_steps": 2}, n_sweeps=20)
-    assert SUMMED.check(result) == []
 
 
 @pytest.mark.cuda
@@ -693,12 +451,3 @@ def test_couplings_on_the_gpu(method):
     outcome = ising_job(4, 0.1, method, config, 0, device="cuda")
     assert outcome.arrays["coupling"].shape == (16, 16)
     assert all(np.isfinite(value) for value in outcome.scalars.values())
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"methods": ("PCD",)}, "methods"), ({"penalties": (-1.0,)}, "penalties")],
-)
-def test_bad_ising_configurations(change, words):
-    with pytest.raises(InputError, match=words):
-        IsingConfig(**change)

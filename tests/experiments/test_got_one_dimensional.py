@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -13,7 +12,6 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.coulomb import CoulombConfig, describe
 from ebmtut.experiments.got.coupling_1d import (
     CouplingConfig,
-    as_bytes,
     distance,
     entropic_dual,
     evaluate,
@@ -55,18 +53,10 @@ SMALL_BOUND = TemperatureBoundConfig(
 )
 
 
-def draws(experiment, result) -> None:
-    """The figure of a result can be drawn."""
-    figure = experiment.figure(result)
-    figure.canvas.draw()
-    assert figure.axes
-    plt.close(figure)
-
-
 # ------------------------------------------------------------------ the problems
 
 
-def test_masses_have_the_modes_that_were_asked_for() -> None:
+def test_masses_have_the_modes_that_were_asked_for():
     x = points(100)
     mass = bumps(x, [(0.25, 0.2, 0.02), (0.75, 0.7, 0.04)], floor=0)
     assert mass.sum().item() == pytest.approx(1, abs=1e-12)
@@ -78,7 +68,7 @@ def test_masses_have_the_modes_that_were_asked_for() -> None:
     assert floored.min().item() == pytest.approx(0.1 / 100 / 1.1, rel=1e-9)
 
 
-def test_two_electrons_are_half_a_line_apart() -> None:
+def test_two_electrons_are_half_a_line_apart():
     _, p, q, cost = uniform_coulomb(32)
     solved = exact_ot(p, q, cost)
     assert solved.value == pytest.approx(2, abs=1e-12)
@@ -93,7 +83,7 @@ def test_two_electrons_are_half_a_line_apart() -> None:
     }
 
 
-def test_crowded_ends_are_told_from_even_couplings() -> None:
+def test_crowded_ends_are_told_from_even_couplings():
     _, p, _, _ = uniform_coulomb(64)
     i = torch.arange(64)
     shift = torch.eye(64, dtype=torch.float64).roll(32, 0) / 64
@@ -106,7 +96,7 @@ def test_crowded_ends_are_told_from_even_couplings() -> None:
     assert describe(torch.outer(p, p))["near"] == pytest.approx(320 / 4096)
 
 
-def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
+def test_a_repaired_exact_plan_costs_nothing_extra():
     problem = two_modes(16)
     exact = exact_ot(*problem[1:])
     numbers = evaluate(exact.plan, problem, exact)
@@ -115,13 +105,7 @@ def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
     assert evaluate(product, problem, exact)["excess"] > 0.1
 
 
-def test_pictures_are_square_roots() -> None:
-    coupling = torch.tensor([[0.25, 1.0], [0.0, 0.0625]])
-    assert as_bytes(coupling).tolist() == [[128, 255], [0, 64]]
-    assert as_bytes(torch.zeros(2, 2)).max() == 0
-
-
-def test_entropic_potentials_are_those_of_the_projections() -> None:
+def test_entropic_potentials_are_those_of_the_projections():
     _, p, q, cost = problem = two_modes(16)
     plan = sinkhorn(p, q, cost, 0.1, 7)
     # All entries are positive here: potentials can be read off the coupling.
@@ -134,7 +118,7 @@ def test_entropic_potentials_are_those_of_the_projections() -> None:
 # ------------------------------------------------------------------ bands
 
 
-def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
+def test_bands_hold_95_percent_and_the_check_can_say_no():
     config = BandsConfig(n_points=64, n_seeds=10)
     result = BANDS.run(config, seed=3)
     table = result.scalars["table"]
@@ -144,13 +128,12 @@ def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
     assert max(table["60"]["dual"]) <= 1e-12
     check = BANDS.check
     assert [v.verdict for v in check(result)] == ["match"] * 3
-    draws(BANDS, result)
     table["60"]["gap"] = table["20"]["gap"]
     table["60"]["range"] = [100.0] * 10
     assert [v.verdict for v in check(result)] == ["match", "miss", "miss"]
 
 
-def test_a_snapshot_tells_what_it_sees() -> None:
+def test_a_snapshot_tells_what_it_sees():
     """Half of the samples are a hundredth off their limits, half two."""
     problem = two_modes(4)
     _, p, q, _ = problem
@@ -166,7 +149,7 @@ def test_a_snapshot_tells_what_it_sees() -> None:
     assert seen["range"] == pytest.approx(0.4)
 
 
-def test_splitting_a_run_at_snapshots_changes_nothing() -> None:
+def test_splitting_a_run_at_snapshots_changes_nothing():
     one = BANDS.run(BandsConfig(n_points=16, snapshots=(60,)), seed=1)
     three = BANDS.run(BandsConfig(n_points=16), seed=1)
     assert np.array_equal(one.arrays["60/U"], three.arrays["60/U"])
@@ -175,13 +158,13 @@ def test_splitting_a_run_at_snapshots_changes_nothing() -> None:
 # ------------------------------------------------------------------ stopping
 
 
-def test_first_stop_is_the_first() -> None:
+def test_first_stop_is_the_first():
     values = torch.tensor([1.0, 2.0, 3.0])
     assert first_stop(values, [False, True, True]) == (2, 2.0)
     assert first_stop(values, [False] * 3) == (3, 3.0)
 
 
-def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
+def test_paper_s_rule_stops_before_the_dual_value_has_settled():
     problem = two_modes(32)
     optimum = exact_ot(*problem[1:]).value
     cell = stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
@@ -197,7 +180,7 @@ def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
 # ------------------------------------------------------------------ the runs
 
 
-def test_coupling_table_has_what_the_check_needs() -> None:
+def test_coupling_table_has_what_the_check_needs():
     result = COUPLING.run(SMALL, seed=0)
     table = result.scalars["table"]
     assert list(table)[:4] == ["IBP, 0.1/N", "IBP, 0.5/N", "IBP, 2/N", "B-ADMM"]
@@ -208,41 +191,28 @@ def test_coupling_table_has_what_the_check_needs() -> None:
     assert len(table["B-ADMM"]["30"]["l1"]) == 1
     verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["match"] * 3
-    draws(COUPLING, result)
     table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
     verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["miss", "match", "miss"]
 
 
-def test_same_seed_same_couplings() -> None:
-    config = replace(SMALL, n_seeds=1, epsilons=(), budgets=(30,))
-    a, b, c = (COUPLING.run(config, seed=s) for s in (1, 1, 2))
-    name = "Gibbs-OT, power 2/30"
-    assert np.array_equal(a.arrays[name], b.arrays[name])
-    assert not np.array_equal(a.arrays[name], c.arrays[name])
-
-
-def test_coulomb_is_recovered_and_the_entropic_kernel_breaks() -> None:
+def test_coulomb_is_recovered_and_the_entropic_kernel_breaks():
     config = CoulombConfig(n_points=32, budgets=(10, 2000), epsilons=(0.5, 0.05))
     result = COULOMB.run(config, seed=0)
     table = result.scalars["table"]
     assert table["Gibbs-OT"]["2000"]["near"][0] > 0.99
     assert abs(table["Gibbs-OT"]["2000"]["dual"][0]) < 1e-3
     assert table["entropic, 0.05/N"]["2000"]["mass"][0] < 0.99
-    draws(COULOMB, result)
     with pytest.raises(InputError, match="even"):
         CoulombConfig(n_points=33)
 
 
-def test_bound_is_the_temperature_at_equilibrium() -> None:
+def test_bound_is_the_temperature_at_equilibrium():
     problem = two_modes(16)
     T = 0.1
     bounds = bounds_along(
-        problem,
-        constant_temperatures(T, 6000),
-        every=10,
-        generator=make_generator(0),
+        problem, constant_temperatures(T, 6000), every=10, generator=make_generator(0)
     )[100:]
     # Batches of 50 evaluations are next to independent.
     batches = bounds.view(10, 50).mean(1)
@@ -250,7 +220,7 @@ def test_bound_is_the_temperature_at_equilibrium() -> None:
     assert abs(batches.mean() - T) < 5 * error
 
 
-def test_tails_count_what_they_say() -> None:
+def test_tails_count_what_they_say():
     r = torch.tensor([[0.0, 0.1, -1.0], [0.0, 0.1, 0.2]], dtype=torch.float64)
     ones = torch.ones_like(r)
     found = tails(
@@ -267,12 +237,11 @@ def test_tails_count_what_they_say() -> None:
     assert float(found["gamma"]) == pytest.approx(math.log(3 * 2 / 0.01))
 
 
-def test_martingale_keeps_its_mean_and_its_bounds() -> None:
+def test_martingale_keeps_its_mean_and_its_bounds():
     result = BOUND.run(SMALL_BOUND, seed=0)
     check = BOUND.check
     # A run's mean bound over T has a standard deviation of 0.02.
     assert [v.verdict for v in check(result)] == ["match"] * 4
-    draws(BOUND, result)
     z = result.arrays
     wrong = {
         "below": np.ones_like(z["below"]),

@@ -99,25 +99,6 @@ def test_grid_sinkhorn_is_sinkhorn():
     torch.testing.assert_close(again, grid_sinkhorn(p, q, cost, 0.05, 6))
 
 
-def test_a_run_has_what_its_figure_and_check_need(tmp_path):
-    result = get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
-    assert set(result.scalars["methods"]) == set(METHODS)
-    for method in METHODS:
-        row = result.scalars["methods"][method]
-        assert result.arrays[method].shape == (3, 8, 8)
-        assert result.arrays[method].dtype == np.uint8
-        assert result.arrays[method].reshape(3, -1).max(1).tolist() == [255] * 3
-        assert row["cost"] > 0 and row["bound_error"] > -1e-6
-    assert result.arrays["looks"][:, 0].tolist() == [15, 30]
-    experiment = get_experiment("got/wnmf-digits")
-    assert experiment.figure(result).axes
-    assert len(experiment.check(result)) == 4
-    again = get_experiment("got/wnmf-digits").run(TINY, seed=1)
-    for name, array in again.arrays.items():
-        if name != "looks":  # holds seconds
-            assert np.array_equal(array, result.arrays[name])
-
-
 GOOD = {
     "NMF": {"cost": 1.2, "stderr": 0.01, "support": 4.0, "variation": 2.0},
     "smoothed W-NMF": {"cost": 2.0, "stderr": 0.01, "support": 9.0, "variation": 1.0},

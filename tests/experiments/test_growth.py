@@ -1,20 +1,9 @@
 """The stored measurement of growth and what the page makes of it."""
 
-import json
-from copy import deepcopy
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ebmtut.experiments.growth import (
-    draw_growth,
-    draw_ratios,
-    growth_table,
-    load_growth,
-    load_report,
-    speed_table,
-)
+from ebmtut.experiments.growth import load_growth
 
 
 @pytest.fixture(scope="module")
@@ -36,30 +25,3 @@ def test_the_stored_measurement_is_whole(report):
             time = np.log([row["seconds"][name] for row in found["rows"]])
             slope = np.cov(size, time)[0, 1] / np.var(size, ddof=1)
             assert power == pytest.approx(slope, rel=1e-9)
-
-
-def test_table_and_picture_show_what_is_stored(report, tmp_path):
-    changed = deepcopy(report)
-    row = changed["operations"]["Gibbs-OT"]["rows"][0]
-    row["seconds"] |= {"ours": 2e-6, "POT": 9e-6}
-    (tmp_path / "growth.json").write_text(json.dumps(changed))
-    text = str(growth_table(load_growth(tmp_path), "Gibbs-OT")).splitlines()
-    line = next(t for t in text if t.strip().startswith("128"))
-    assert line.split()[1:3] == ["2", "9"] and "4.5" in line
-    assert changed["operations"]["Gibbs-OT"]["provenance"]["device"] in text[0]
-    figure = draw_growth(changed)
-    first = figure.axes[0].lines[0].get_ydata()
-    assert first[0] == pytest.approx(2.0)
-    plt.close(figure)
-
-
-def test_the_first_table_and_its_picture_show_what_is_stored(report):
-    changed = deepcopy(report)
-    for row in changed["operations"]["Gibbs-OT"]["rows"]:
-        row["seconds"] |= {"ours": 2e-6, "POT": 14e-6}
-    discrepancy, flow = load_report("energy_discrepancy_amx"), load_report("flow")
-    first = str(speed_table(changed, discrepancy, flow)).splitlines()[2]
-    assert first.split()[-5:] == ["14", "µs", "2", "µs", "7"]
-    figure = draw_ratios(changed)
-    assert list(figure.axes[0].lines[0].get_xdata()) == pytest.approx([7.0] * 4)
-    plt.close(figure)

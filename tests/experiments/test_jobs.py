@@ -12,12 +12,7 @@ import torch
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.deadlines import OutOfTime
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    scalars_of,
-)
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint
 
@@ -50,12 +45,6 @@ def draw_or_fail(seed, folder):
     return draw(seed)
 
 
-def serial_failure(seed):
-    if seed == 1:
-        raise RuntimeError("seed 1 is bad")
-    return draw(seed)
-
-
 def diverges(seed):
     raise DivergenceError(f"the loss is nan at step {seed}", seed)
 
@@ -76,14 +65,6 @@ def same(one, other):
 
 def jobs(*seeds, **arguments):
     return {f"seed-{seed}": {"seed": seed, **arguments} for seed in seeds}
-
-
-def test_outcomes_come_in_the_order_of_the_jobs(tmp_path):
-    """Also where some were there before and others were not."""
-    run_jobs(draw, jobs(2), folder=tmp_path, n_workers=1)
-    outcomes = run_jobs(draw, jobs(1, 2, 0), folder=tmp_path, n_workers=1)
-    assert list(outcomes) == ["seed-1", "seed-2", "seed-0"]
-    same(outcomes, {f"seed-{seed}": draw(seed) for seed in (1, 2, 0)})
 
 
 def test_a_job_is_computed_once(tmp_path):
@@ -131,18 +112,6 @@ def test_a_job_goes_on_from_its_own_state_only(tmp_path):
     assert left == ["1", "1"]
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path):
-    log = tmp_path / "log"
-    for _ in range(2):
-        run_jobs(draw, jobs(0, log=str(log)), n_workers=1)
-    assert log.read_text().split() == ["0", "0"]
-    assert list(tmp_path.iterdir()) == [log]
-
-
-def test_no_jobs_are_no_work():
-    assert run_jobs(draw, {}) == {}
-
-
 def test_a_number_that_is_none_comes_back_as_it_was(tmp_path):
     for _ in range(2):
         kept = run_jobs(not_a_number, {"job": {}}, folder=tmp_path, n_workers=1)
@@ -150,23 +119,11 @@ def test_a_number_that_is_none_comes_back_as_it_was(tmp_path):
         assert kept["job"].scalars["one"] == 1.0
 
 
-def test_a_job_that_fails_leaves_the_finished_ones(tmp_path):
-    with pytest.raises(RuntimeError, match="seed 1 is bad"):
-        run_jobs(serial_failure, jobs(0, 1, 2), folder=tmp_path, n_workers=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["seed-0.safetensors"]
-
-
 def test_a_damaged_outcome_is_named(tmp_path):
     run_jobs(draw, jobs(0), folder=tmp_path, n_workers=1)
     (tmp_path / "seed-0.safetensors").write_bytes(b"half a file")
     with pytest.raises(InputError, match=r"seed-0.safetensors is damaged: remove it"):
         run_jobs(draw, jobs(0), folder=tmp_path, n_workers=1)
-
-
-@pytest.mark.parametrize("n_workers", [0, -1, 1.5])
-def test_a_number_of_workers_that_makes_no_sense_is_refused(n_workers):
-    with pytest.raises(InputError, match=f"n_workers must be .* >= 1, got {n_workers}"):
-        run_jobs(draw, jobs(0), n_workers=n_workers)
 
 
 def test_two_processes_give_what_one_gives(tmp_path):
@@ -225,9 +182,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("when", ["they work", "they have just been started"])
-def test_workers_end_with_a_killed_parent(when, tmp_path):
-    """Those that find nobody when they begin, too: they neither work nor wait."""
+def test_workers_end_with_a_killed_parent(tmp_path):
 
     def is_running(pid):
         stat = Path(f"/proc/{pid}/stat")
@@ -254,17 +209,14 @@ def test_workers_end_with_a_killed_parent(when, tmp_path):
         children = [int(pid) for file in threads for pid in file.read_text().split()]
         return [pid for pid in children if is_worker(pid)]
 
-    begun = (lambda: [*seen.iterdir()]) if when == "they work" else workers
     try:
-        assert wait_until(lambda: len(begun()) == 2)
+        assert wait_until(lambda: len([*seen.iterdir()]) == 2)
         started = workers()
     finally:
         parent.kill()
         parent.wait()
     assert len(started) == 2
     assert wait_until(lambda: not any(map(is_running, started)))
-    if when != "they work":
-        assert not [*seen.iterdir()]
 
 
 def test_a_number_that_a_run_lacks_is_nan():
@@ -272,10 +224,3 @@ def test_a_number_that_a_run_lacks_is_nan():
     assert list(table) == ["a", "b"]
     assert table["a"][0] == 1.0 and table["b"][1] == 2.0
     assert math.isnan(table["a"][1]) and math.isnan(table["b"][0])
-
-
-@pytest.mark.parametrize("name", ["../out", "/out", "a/b", "..", ""])
-def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="must be a file's name"):
-        run_jobs(draw, {name: {"seed": 0}}, folder=tmp_path / "kept")
-    assert not list(tmp_path.rglob("*.safetensors"))

@@ -10,32 +10,16 @@ import torch
 from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
-from ebmtut.experiments.own_data import (
-    energy_table,
-    likelihood_table,
-    partition_table,
-    show_refusals,
-    show_rows,
-    write_digits,
-)
-from ebmtut.experiments.own_graphs import (
-    chances,
-    pull_errors,
-    show_leanings,
-    show_pull_errors,
-)
-from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions
+from ebmtut.experiments.own_data import likelihood_table, show_refusals, write_digits
+from ebmtut.experiments.own_graphs import chances, pull_errors
+from ebmtut.metrics import BernoulliProposal, Estimate
 from ebmtut.random import make_generator
 
 
 def test_digits_are_written_as_bits(tmp_path):
-    for pool, n_sites in ((1, 64), (2, 16), (4, 4)):
+    for pool, n_sites in ((2, 16), (4, 4)):
         write_digits(tmp_path / "digits.csv", pool)
         assert read_bits(tmp_path / "digits.csv").shape == (1797, n_sites)
-
-
-def normal(*shape):
-    return torch.randn(shape, generator=make_generator(0), dtype=torch.float64)
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +40,6 @@ def test_independent_bits_gain_nothing_over_themselves():
     assert ours[1] == null[1] and ours[2].lstrip("−").startswith(("0", "1e", "2e"))
     assert coins[1] == f"{3 * math.log(2):.3g}"
     assert table.kinds == ("", "null", "null")
-
-
-def test_the_estimates_stand_side_by_side():
-    found = LogPartitions(Estimate(1.234, 0.01), 0.5, Estimate(1.25, 0.02), None)
-    (row,) = partition_table({"ED": found}).rows
-    assert row == ("ED", "1.234 ± 0.010", "0.5", "1.250 ± 0.020", "–")
 
 
 def test_chances_are_means_with_their_errors():
@@ -86,25 +64,6 @@ def test_errors_of_the_pull_are_those_of_the_chances():
         assert curves[name][0] < 5 * noise
 
 
-def test_pictures_have_a_panel_a_kind():
-    show_rows({"bits": torch.ones(3, 4), "more": torch.zeros(2, 4)})
-    assert [ax.get_title("left") for ax in plt.gcf().axes] == ["bits", "more"]
-    show_rows({"strips": torch.ones(3, 5)})
-    graph = nx.path_graph(3)
-    # Weights of a pull may be negative or zero.
-    graph.edges[0, 1]["weight"], graph.edges[1, 2]["weight"] = -1.0, 0.0
-    show_leanings(graph, {0: 1.0, 1: 0.5, 2: 0.0}, (0, 2))
-    show_pull_errors([0.1], {name: [0.1] for name in "abcde"})
-    assert len(plt.gcf().axes[0].lines) == 5
-
-
-def test_without_exact_chances_no_empty_axes_are_drawn(capsys):
-    before = plt.get_fignums()
-    show_pull_errors([], {name: [] for name in "abcde"})
-    assert plt.get_fignums() == before
-    assert capsys.readouterr().out.startswith("no curves")
-
-
 def test_refusals_are_printed_without_the_folder(capsys):
     show_refusals(read_bits, "0,x\n1,0\n", "")
     lines = capsys.readouterr().out.splitlines()
@@ -114,11 +73,3 @@ def test_refusals_are_printed_without_the_folder(capsys):
     ]
     with pytest.raises(RuntimeError, match="is read"):
         show_refusals(read_bits, "0,1\n")
-
-
-def test_the_exact_mean_energy_closes_the_table():
-    energy = BoltzmannMachine(normal(3, 3), normal(3))
-    table = energy_table(energy, {"a": torch.zeros(4, 3), "null": torch.ones(4, 3)})
-    exact = float(exact_mean(energy, energy))
-    assert table.rows[2] == ("exact", f"{exact:.3g}".replace("-", "−"))
-    assert table.kinds == ("", "null", "exact")

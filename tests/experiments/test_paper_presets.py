@@ -22,184 +22,64 @@ from ebmtut.experiments.drl.images import (
     flipped,
     train_images,
 )
-from ebmtut.experiments.ed.evaluation import Evaluation
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
 from ebmtut.samplers import AdaptedStep
+from tests.experiments.cuts import FEW, cut
 
 NOTHING_RUN = "the paper runs nothing here"
-WITHOUT = {
-    "pmp/persistent": NOTHING_RUN,
-    "got/temperature-bound": NOTHING_RUN,
-}
+WITHOUT = {"pmp/persistent": NOTHING_RUN, "got/temperature-bound": NOTHING_RUN}
 
-_PHOTOS = {"n_steps": 1, "batch_size": 4, "hidden": 4}
-_SHORT = {**_PHOTOS, "batch_size": 64, "n_chain_steps": 1}
-_PLANE = {"n_steps": 1, "n_samples": 100}
-_GRAPHS = {
-    "n_train": 2,
-    "n_test": 2,
-    "n_copies": 2,
-    "n_time_steps": 2,
-    "refinements": (0,),
-    "rollout": {"n_graphs": 2, "n_copies": 2, "n_time_steps": 2},
-    "train": {"n_steps": 1},
-}
-_PLANE_OF_BITS = {
-    "recipe": {"n_steps": 1},
-    "evaluation": {
-        "n_data": 50,
-        "n_uniform": 50,
-        "n_proposal": 50,
-        "n_repeats": 1,
-        "coarse_bits": 4,
-    },
-    "n_pixels": 4,
-}
-_SPINS = {"n_data": 10, "n_sweeps": 2, "train": {"n_steps": 1}}
-_DIGITS = {
-    "source": "drawn",
-    "n_steps": 1,
-    "n_chains": 4,
-    "n_sweeps": 2,
-    "sweeps": (2,),
-    "n_judged": 20,
-}
-_FACTORS = {
-    "source": "small digits",
-    "side": 8,
-    "n_images": 40,
-    "wnmf": {"n_epochs": 2},
-    "n_exact": 2,
-}
-_BITS = {"n_energy_steps": 1, "n_steps": 1, "n_samples": 10, "n_time_steps": 2}
-_JOINT = {
-    "n_steps": 1,
-    "n_flow_steps": 1,
-    "n_last": 1,
-    "n_time_steps": 2,
-    "n_samples": 16,
-}
-
-
-def _one_step(variants):
-    return tuple(replace(recipe, n_steps=1) for recipe in variants)
-
-
-def _short(recipes):
-    return tuple(replace(recipe, **_SHORT) for recipe in recipes)
-
-
-def _few_levels(recipes):
-    return tuple((k, replace(r, **_SHORT, n_levels=6)) for k, r in recipes)
-
-
-_VARIANTS = {
-    "variants": _one_step,
-    "evaluation": _PLANE_OF_BITS["evaluation"],
-    "n_pixels": 4,
-}
-#: A cell of each row, whose job runs at the paper's shape within seconds, and what is
-#: cut there: steps, samples and data, but neither the network nor the law, save for
-#: the channels of photographs and, where all levels are drawn, a thousand levels. A
-#: function cuts what the preset has.
+_PHOTOS = {"hidden": 4}
+_DIGITS = {"source": "drawn"}
+_FACTORS = {"source": "small digits", "side": 8, "n_images": 40}
+#: A cell of each experiment, whose job runs at the paper's shape within seconds, and
+#: what is cut there besides steps, samples and data: neither the network nor the
+#: distribution, save for the channels of photographs.
 CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "ed/images": (
-        ("ED-Bern", "MNIST 28x28"),
-        {
-            "model": {"n_steps": 1, "batch_size": 4, "n_negatives": 2},
-            "annealing": {"n_chains": 4, "n_steps": 4},
-        },
-    ),
-    "drl/checkerboard": (("recovery",), {"plane": _PLANE}),
-    "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {"plane": _PLANE}),
-    "pmp/structured": (
-        ("random graph", "persistent", "Gibbs", "5"),
-        {
-            "n_steps_persistent": 1,
-            "n_chains_persistent": 8,
-            "n_data": 10,
-            "n_data_sweeps": 2,
-            "n_judged": 4,
-        },
-    ),
+    "ed/images": (("ED-Bern", "MNIST 28x28"), {}),
+    "drl/checkerboard": (("recovery",), {}),
+    "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {}),
+    "pmp/structured": (("random graph", "persistent", "Gibbs", "5"), {}),
     "pmp/zeros-samples": (("PMP",), _DIGITS),
     "pmp/zeros-mmd": (("GWG-reset",), _DIGITS),
     "pmp/rbm": (("PMP",), _DIGITS),
     "pmp/rbm-twos": (("PCD-100",), _DIGITS),
     "pmp/coordinate-descent": (("coordinate descent",), _DIGITS),
     "got/wnmf-digits": (("Gibbs-OT",), _FACTORS),
-    "got/wnmf-faces": (("Gibbs-OT",), {**_FACTORS, "source": "drawn faces"}),
-    "got/timing": ((), {"images": _FACTORS, "budgets": (1,), "n_warm": 2}),
-    "ed/ising-heatmaps": (("ED-Pool", "10x10, 0.2"), _SPINS),
-    "ed/ising-rmse": (("ED-Grid", "9x9, -0.1"), _SPINS),
-    "ed/densities": (("ED-Bern", "moons"), _PLANE_OF_BITS),
-    "ed/densities-table": (("PCD", "moons"), _PLANE_OF_BITS),
-    "ed/epsilon": (("ED-Bern-eps0.9-M32-w1",), _VARIANTS),
-    "ed/window": (("ED-Pool-window4-M32-w1",), _VARIANTS),
-    "ed/w-and-m": (("ED-Bern-eps0.1-M4-w0",), _VARIANTS),
-    "drl/samples": (("CIFAR-10",), {"recipes": _short, "n_samples": 64}),
-    "drl/ablation": (
-        ("settings", "T6 K10"),
-        {"recipe": _PHOTOS, "n_samples": 4},
-    ),
-    "drl/interpolation": (
-        ("arcs",),
-        {"recipe": _SHORT, "n_arcs": 4, "n_points": 3},
-    ),
-    "drl/inpainting": (("completions",), {"recipe": _SHORT, "n_images": 16}),
-    "drl/long-run": (
-        ("T1k",),
-        {
-            "recipes": _few_levels,
-            "factors": (1,),
-            "n_moves": (1,),
-            "n_samples": 64,
-        },
-    ),
-    "drl/likelihood": (
-        ("bits",),
-        {"recipe": {**_SHORT, "n_levels": 6}, "n_samples": 16},
-    ),
-    "drl/langevin-steps": (
-        ("K = 10",),
-        {"recipe": _PHOTOS, "n_sampling": 2, "n_looks": 1, "n_samples": 4},
-    ),
+    "got/wnmf-faces": (("Gibbs-OT",), _FACTORS | {"source": "drawn faces"}),
+    "got/timing": ((), _FACTORS),
+    "ed/ising-heatmaps": (("ED-Pool", "10x10, 0.2"), {}),
+    "ed/ising-rmse": (("ED-Grid", "9x9, -0.1"), {}),
+    "ed/densities": (("ED-Bern", "moons"), {}),
+    "ed/densities-table": (("PCD", "moons"), {}),
+    "ed/epsilon": (("ED-Bern-eps0.9-M4-w1",), {}),
+    "ed/window": (("ED-Pool-window4-M4-w1",), {}),
+    "ed/w-and-m": (("ED-Bern-eps0.1-M4-w0",), {}),
+    "drl/samples": (("CIFAR-10",), _PHOTOS),
+    "drl/ablation": (("settings", "T6 K10"), _PHOTOS),
+    "drl/interpolation": (("arcs",), _PHOTOS),
+    "drl/inpainting": (("completions",), _PHOTOS),
+    "drl/long-run": (("T1k",), _PHOTOS),
+    "drl/likelihood": (("bits",), _PHOTOS),
+    "drl/langevin-steps": (("K = 10",), _PHOTOS),
     "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (
         ("recovery likelihood", "CIFAR-10"),
-        {"recipe": _PHOTOS, "steps": (("recovery likelihood", 1),), "n_samples": 4},
+        _PHOTOS | {"steps": (("recovery likelihood", 1),)},
     ),
-    "dnfs/networks": (("leMLP",), {"n_steps": 1, "n_samples": 4}),
-    "dnfs/ising-learning": (
-        ("DNFS", "9x9, -0.1"),
-        {
-            "n_steps": 1,
-            "n_flow_steps": 1,
-            "n_data": 10,
-            "n_sweeps": 2,
-            "n_time_steps": 2,
-            "n_samples": 16,
-        },
-    ),
-    "dnfs/pretrained-ebm": (("GFlowNet", "moons"), _BITS),
-    "dnfs/taylor-ratio": (("Taylor", "moons"), _BITS),
-    "dnfs/leaps-networks": (("LEAPS, leConv", "moons"), _BITS),
-    "dnfs/trajectory": (("untrained", "moons"), _BITS),
-    "dnfs/max-independent-set": (("16-20",), _GRAPHS),
-    "dnfs/max-cut": (("16-20",), _GRAPHS),
-    "dnfs/ebm-training": (("DNFS", "moons"), _JOINT),
-    "dnfs/ebm-table": (("DNFS", "moons"), _JOINT),
-    "dnfs/ising": (
-        ("paper, leTF", "10x10, 0.1"),
-        {
-            "problems": lambda problems: tuple((*kind, 1) for *kind, _ in problems),
-            "n_samples": 4,
-            "n_chain_samples": 4,
-            "n_time_steps": 2,
-        },
-    ),
-    "dnfs/ising-mcmc": (("untrained",), {"n_samples": 4, "n_steps": 2}),
+    "dnfs/networks": (("leMLP",), {}),
+    "dnfs/ising-learning": (("DNFS", "9x9, -0.1"), {}),
+    "dnfs/pretrained-ebm": (("GFlowNet", "moons"), {}),
+    "dnfs/taylor-ratio": (("Taylor", "moons"), {}),
+    "dnfs/leaps-networks": (("LEAPS, leConv", "moons"), {}),
+    "dnfs/trajectory": (("untrained", "moons"), {}),
+    "dnfs/max-independent-set": (("16-20",), {}),
+    "dnfs/max-cut": (("16-20",), {}),
+    "dnfs/ebm-training": (("DNFS", "moons"), {}),
+    "dnfs/ebm-table": (("DNFS", "moons"), {}),
+    "dnfs/ising": (("paper, leTF", "10x10, 0.1"), {"problems": ((10, 0.1, 1),)}),
+    "dnfs/ising-mcmc": (("untrained",), {}),
 }
 
 
@@ -234,18 +114,15 @@ def few_photographs(monkeypatch):
 
 @pytest.mark.parametrize("id", CUTS)
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
-    look = Evaluation(50, n_uniform=0, n_proposal=1000, n_repeats=1, coarse_bits=5)
-    monkeypatch.setattr(wide_planes, "EVALUATION", look)
+    monkeypatch.setattr(wide_planes, "EVALUATION", cut(wide_planes.EVALUATION))
     monkeypatch.setattr(wide_planes, "_BOUNDED", 2)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)
     )
-    names, cuts = CUTS[id]
+    names, exact = CUTS[id]
     row = get_experiment(id)
-    whole = row.presets["paper"]
-    cut = {k: v(getattr(whole, k)) if callable(v) else v for k, v in cuts.items()}
-    jobs = row.cells(row.config("paper", **cut))
+    jobs = row.cells(cut(row.presets["paper"], **exact))
     alone = {(k,) if isinstance(k, str) else k: job for k, job in jobs.items()}
     outcome = row.job(**alone[names], seed=0)
     assert outcome.scalars
@@ -266,10 +143,9 @@ RECIPES = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_recipes_of_photographs_learn(name, few_photographs):
     """With few channels; `drl/architectures` builds the networks in full."""
-    steps = min(1, RECIPES[name].n_chain_steps)
-    recipe = replace(RECIPES[name], **_PHOTOS, n_chain_steps=steps)
+    recipe = cut(RECIPES[name], FEW | {"n_levels": 1000}, **_PHOTOS)
     trained = train_images(recipe, 0)
-    assert not trained.message and trained.stopped_at == 1
+    assert not trained.message and trained.stopped_at == 4
     if recipe.n_levels == 6:
         drawn = draw_images(trained.energy, recipe, 3, generator=make_generator(1))
         assert drawn.shape[:2] == (8, 3) and bool(drawn.isfinite().all())

@@ -2,19 +2,14 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
-import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data.shapes import shapes
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.deconvolution import (
     PROTOCOLS,
     DeconvolutionConfig,
-    Protocol,
     deconvolution_job,
-    deconvolution_table,
     feature_distances,
     out_of_reach,
 )
@@ -65,64 +60,10 @@ def test_a_small_problem_is_solved_where_every_place_is_in_reach():
     assert gibbs.scalars["found"] < 4
 
 
-def test_run_resumes_draws_and_judges(tmp_path):
-    result = ROW.run(TINY, checkpoints=tmp_path)
-    assert set(result.scalars["table"]) == set(PROTOCOLS)
-    assert result.arrays["one copy/features"].shape == (2, 5, 6, 6)
-    assert result.arrays["Gibbs/images"].shape == (2, 2, 14, 14)
-    again = ROW.run(TINY, checkpoints=tmp_path)
-    seconds = [r.scalars["table"]["one copy"]["seconds"] for r in (result, again)]
-    assert seconds[0] == seconds[1]  # nothing ran
-    plt.close(DECONVOLUTION.figure(result))
-    verdicts = DECONVOLUTION.check(result)
-    assert len(verdicts) == 6 and all("Gibbs" not in v.name for v in verdicts)
-    table = deconvolution_table(result)
-    assert [row[0] for row in table.rows] == [*PROTOCOLS, "nothing is there"]
-    named = deconvolution_table(result, {"Gibbs": "Gibbs sampling"})
-    assert [row[0] for row in named.rows] == ["Gibbs sampling", "nothing is there"]
-    # Three sweeps find nothing, and the verdicts say so.
-    assert {v.verdict for v in verdicts if "features" in v.name} == {"miss"}
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"protocols": ("one cop",)}, "one cop"),
-        ({"n_seeds": 0}, "n_seeds"),
-        ({"n_sweeps": 0}, "n_sweeps"),
-        ({"feature_side": 4}, "feature_side"),
-        ({"feature_side": 15}, "feature_side"),
-        ({"n_features": 0}, "n_features"),
-        ({"n_features": 3}, "n_features"),
-        ({"n_images": 0}, "n_images"),
-        ({"n_shown": 0}, "n_shown"),
-        ({"data_seed": -1}, "data_seed"),
-    ],
-)
-def test_bad_configurations(change, words):
-    with pytest.raises(InputError, match=words):
-        DeconvolutionConfig(**change)
-
-
 def test_features_may_be_as_large_as_the_images():
     config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
     result = ROW.run(replace(config, protocols=("one copy",)))
     assert result.arrays["one copy/features"].shape == (1, 5, 14, 14)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"border": -1},
-        {"copies_a_pixel": -1},
-        {"damping": 1.0},
-        {"n_starts": 0},
-        {"sampler": "Gibs"},
-    ],
-)
-def test_bad_protocols(change):
-    with pytest.raises(InputError, match=next(iter(change))):
-        Protocol(**change)
 
 
 DECONVOLUTION = ROW

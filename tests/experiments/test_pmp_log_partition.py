@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.log_partition import (
     ENSEMBLES,
-    Ensemble,
     LogPartitionConfig,
     dense_model,
     lattice_model,
@@ -70,20 +67,6 @@ def test_everything_is_exact_on_an_attractive_lattice():
     assert errors.mean() > -5 * stderr
 
 
-def test_run_resumes_draws_and_judges(tmp_path):
-    result = ROW.run(TINY, checkpoints=tmp_path)
-    assert set(result.scalars["table"]) == set(ENSEMBLES)
-    assert result.arrays["dense/MPLP"].shape == (2, 4)
-    assert result.arrays["lattice/MPLP"].shape == (2, 200)
-    again = ROW.run(TINY, checkpoints=tmp_path)
-    assert again.scalars["costs"] == result.scalars["costs"]  # nothing ran
-    plt.close(ROW.figure(result))
-    alone = ROW.run(replace(TINY, ensembles=("dense",)))
-    plt.close(ROW.figure(alone))
-    names = [verdict.name for verdict in ROW.check(result)]
-    assert len(names) == 4 and all(name.startswith("dense") for name in names)
-
-
 def test_the_verdict_follows_the_errors():
     result = ROW.run(replace(TINY, ensembles=("dense",)))
     cells = result.scalars["table"]["dense"]
@@ -93,30 +76,3 @@ def test_the_verdict_follows_the_errors():
     # MPLP in PMP's place is no better than itself.
     assert {v.ours for v in ROW.check(ROW.null(result))} == {1.0}
     assert [v.verdict for v in ROW.check(result)] == ["match", "miss"]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"ensembles": ("dens",)}, "dens"),
-        ({"sizes": (16,)}, "sizes"),
-        ({"n_models": 0}, "n_models"),
-        ({"n_perturbations": 0}, "n_perturbations"),
-        ({"n_on_lattice": 0}, "n_on_lattice"),
-        ({"n_sweeps": 0}, "n_sweeps"),
-        ({"max_sweeps": 0}, "max_sweeps"),
-        ({"damping": 1.0}, "damping"),
-        ({"tolerance": 0.0}, "tolerance"),
-    ],
-)
-def test_bad_configurations(change, words):
-    with pytest.raises(InputError, match=words):
-        LogPartitionConfig(**change)
-
-
-@pytest.mark.parametrize(
-    "change", [{"kind": "latice"}, {"coupling": np.nan}, {"n_uniform": 0}]
-)
-def test_bad_ensembles(change):
-    with pytest.raises(InputError, match=next(iter(change))):
-        Ensemble(**{"kind": "dense"} | change)

@@ -1,25 +1,13 @@
 """Learning RBMs: Algorithm 1 on a model small enough to list, and the three rows."""
 
 import math
-from dataclasses import replace
 
-import joblib
-import numpy as np
 import pytest
 import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
-from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.rbm_digits import (
-    RBMConfig,
-    distances,
-    rbm_data,
-    rbm_job,
-    rbm_table,
-    reference,
-)
-from ebmtut.experiments.pmp.rbm_twos import pairs_table, twos_table
+from ebmtut.experiments.pmp.rbm_digits import RBMConfig, distances, rbm_job, reference
 from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
@@ -62,16 +50,14 @@ def test_clamped_perturb_and_map_is_an_exact_draw():
 
 @pytest.mark.parametrize(
     ("method", "hidden"),
-    [(method, "mean") for method in (*RBM_METHODS, "PCD-7", "CD-20")]
-    + [("PMP", "sample"), ("CD-20", "sample")],
+    [(method, "mean") for method in RBM_METHODS if method != "PCD-100"]
+    + [("PCD-7", "mean"), ("PMP", "sample")],
 )
 def test_every_method_learns_the_means(pairs, method, hidden):
     """The fixed point of learning has the data's means, whatever draws samples."""
     of_method = {
         # One sweep an update follows slowly: small steps, and more of them.
         "PCD-1": {"n_steps": 1500, "learning_rate": 0.005},
-        # A hundred sweeps an update take long: few updates, with larger steps.
-        "PCD-100": {"n_steps": 100, "learning_rate": 0.05},
         # A program takes milliseconds: few of them, and larger steps.
         "LP": {"n_steps": 120, "n_chains": 10, "learning_rate": 0.05},
     }.get(method, {})
@@ -131,11 +117,6 @@ def test_bad_input_is_named(pairs, options):
         learn_rbm(pairs, **arguments, generator=make_generator(0))
 
 
-def test_double_data_are_the_same_bits(pairs):
-    one, same = learn(pairs, "PMP", n_steps=3), learn(pairs.double(), "PMP", n_steps=3)
-    assert torch.equal(one.weight, same.weight)
-
-
 @pytest.mark.parametrize(("method", "n_sweeps"), [("PCD-3", [3, 3]), ("CD-2", [2, 2])])
 def test_where_the_chains_of_learning_start(pairs, method, n_sweeps, monkeypatch):
     """Those of CD at data, one each; those of PCD where the last update left them."""
@@ -156,31 +137,6 @@ def test_where_the_chains_of_learning_start(pairs, method, n_sweeps, monkeypatch
             assert len(start) == 30 and {tuple(v) for v in start.tolist()} <= rows
     else:
         assert len(first) == 20 and torch.equal(second, end)
-
-
-def test_learning_asks_for_a_generator(pairs):
-    with pytest.raises(InputError, match="generator must be Generator"):
-        learn_rbm(pairs, "PMP", **SIZES, n_steps=1, generator=None)
-
-
-def test_unknown_samplers_are_named():
-    model = RBM(torch.zeros(3, 4), torch.zeros(3), torch.zeros(4))
-    with pytest.raises(InputError, match=r"method must be .*'PMMP'.*'PMP'"):
-        draw_rbm("PMMP", model, 2, (1,), generator=make_generator(0))
-
-
-def test_messages_of_learning_start_where_init_says(pairs, monkeypatch):
-    """The initialisation reaches every sample; by default it is the symmetric one."""
-    starts = []
-
-    def watched(model, n, k, *, init, generator):
-        starts.append(init)
-        return perturb_and_max_product(model, n, k, init=init, generator=generator)
-
-    monkeypatch.setattr(rbm_learning, "perturb_and_max_product", watched)
-    learn(pairs, "PMP", n_steps=2, init="zero")
-    learn(pairs, "PMP", n_steps=1)
-    assert starts == ["zero", "zero", "symmetric"]
 
 
 def test_the_experiments_of_the_paper_start_messages_at_zero(monkeypatch):
@@ -243,65 +199,6 @@ TINY = {
     "n_chains": 5,
     "batch_size": 10,
 }
-
-
-@pytest.mark.parametrize("id", ["pmp/rbm", "pmp/rbm-twos", "pmp/coordinate-descent"])
-def test_rows_run_draw_and_judge(id, tmp_path):
-    experiment = get_experiment(id)
-    lp = {"lp_steps": 1, "lp_chains": 2, "lp_hidden": 2} if "twos" in id else {}
-    config = replace(experiment.config("quick"), **TINY, **lp)
-    with joblib.parallel_config(n_jobs=1):  # no worker processes
-        result = experiment.run(config, seed=1, checkpoints=tmp_path)
-        again = experiment.run(config, seed=1, checkpoints=tmp_path)
-    assert result.scalars["table"] == again.scalars["table"]
-    assert set(result.scalars["table"]) == set(config.methods)
-    assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())
-    experiment.figure(result)
-    assert any(row[0] == "PMP" for row in rbm_table(result).rows)
-    verdicts = experiment.check(result)
-    assert verdicts and all(v.ours is not None for v in verdicts)
-    if lp:
-        for table in (pairs_table(result), twos_table(result)):
-            assert table.rows[0][0] == "PMP" and table.kinds[-2:] == ("null", "exact")
-    assert bool(result.scalars["reduced"]) == bool(lp)
-
-
-def test_data_is_shuffled_bits():
-    config = get_experiment("pmp/rbm-twos").config("quick")
-    x, source = rbm_data(config, 0)
-    assert x.shape[1] == 14 * 14 and set(x.unique().tolist()) == {0.0, 1.0}
-    assert source
-    same, _ = rbm_data(config, 0)
-    assert torch.equal(x, same)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"methods": ("PMMP",)}, "methods"),
-        ({"samplers": ("owm",)}, "samplers"),
-        ({"source": "mnits"}, "source"),
-        ({"optimizer": "adma"}, "optimizer"),
-        ({"hidden": "smaple"}, "hidden"),
-        ({"learning_rate": math.nan}, "learning_rate"),
-        ({"learning_rate": -1.0}, "learning_rate"),
-        ({"sweeps": (0,)}, "sweeps"),
-        ({"n_sweeps_of": {"PMP": 0}}, r"n_sweeps_of\['PMP'\]"),
-        ({"n_judged": 0}, "n_judged"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"n_chains": 0}, "n_chains"),
-        ({"shrink": 29}, "shrink"),
-        ({"lp_steps": -1}, "lp_steps"),
-    ],
-)
-def test_bad_configurations(change, words):
-    with pytest.raises(InputError, match=f"{words} must be"):
-        RBMConfig(**change)
-
-
-def test_every_k_may_be_configured():
-    config = RBMConfig(methods=("PCD-7", "CD-3"), samplers=("own", "PCD-2"))
-    assert config.methods == ("PCD-7", "CD-3")
 
 
 def test_a_job_gives_the_threads_back():

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -11,9 +10,6 @@ from ebmtut.experiments.pmp.small_models import (
     convergence,
     convergence_table,
     divergence,
-    draw_couplings,
-    draw_factor_graph,
-    draw_initialisations,
     exact_by_ones,
     magnetisation,
     noise_for,
@@ -54,13 +50,3 @@ def test_four_spins_by_hand():
     assert magnetisation(x) == 0
     p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
     assert divergence(p, q) == pytest.approx(0.5 * math.log(4 / 3))
-
-
-def test_figures_are_drawn():
-    for figure in (
-        draw_factor_graph(),
-        draw_initialisations(0.333, 50, 0),
-        draw_couplings([0.33, 0.34], 100, 0),
-    ):
-        assert figure.axes
-        plt.close(figure)

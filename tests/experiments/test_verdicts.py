@@ -9,7 +9,6 @@ import pytest
 from ebmtut.checks import InputError
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import (
-    RULES,
     against_null,
     claim,
     compare,
@@ -45,15 +44,8 @@ ONE_DECIMAL = 0.05
         (None, None, "higher", "not comparable"),
     ],
 )
-def test_rounding_and_direction(
-    ours: float | None, published: float | None, better: str, word: str
-) -> None:
-    found, reason = judge(
-        ours,
-        published,
-        better=better,  # type: ignore[arg-type]
-        rounding=ONE_DECIMAL,
-    )
+def test_rounding_and_direction(ours, published, better, word):
+    found, reason = judge(ours, published, better=better, rounding=ONE_DECIMAL)
     assert found == word
     assert reason
 
@@ -62,13 +54,13 @@ def test_rounding_and_direction(
     ("stderr", "word"),
     [(None, "miss"), (0.0, "miss"), (0.049, "miss"), (0.05, "match"), (0.2, "match")],
 )
-def test_two_standard_errors(stderr: float | None, word: str) -> None:
+def test_two_standard_errors(stderr, word):
     """A difference of 0.1 is noise from a standard error of 0.05 on."""
     found, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
     assert found == word
 
 
-def test_a_standard_error_that_is_not_finite_excuses_nothing() -> None:
+def test_a_standard_error_that_is_not_finite_excuses_nothing():
     for stderr in (math.nan, math.inf):
         word, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
         assert word == "miss"
@@ -84,7 +76,7 @@ def test_a_standard_error_that_is_not_finite_excuses_nothing() -> None:
         (19.939, "better"),
     ],
 )
-def test_slack_of_the_papers_protocol(ours: float, word: str) -> None:
+def test_slack_of_the_papers_protocol(ours, word):
     """What the protocol leaves open proves nothing, in either direction."""
     found, reason = judge(
         ours,
@@ -98,14 +90,14 @@ def test_slack_of_the_papers_protocol(ours: float, word: str) -> None:
     assert (reason == "unseeded scale") == (word == "not comparable")
 
 
-def test_an_excuse_comes_first() -> None:
+def test_an_excuse_comes_first():
     word, reason = judge(
         9.9, 4.6, better="higher", rounding=0.05, excuse="another sampler"
     )
     assert (word, reason) == ("not comparable", "another sampler")
 
 
-def test_compare_takes_the_number_from_the_facts() -> None:
+def test_compare_takes_the_number_from_the_facts():
     verdict = compare(
         "ed/ising-rmse",
         "negative log-RMSE",
@@ -128,7 +120,7 @@ def test_compare_takes_the_number_from_the_facts() -> None:
         compare("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.9", 3.3)
 
 
-def test_compare_uses_the_papers_own_spread() -> None:
+def test_compare_uses_the_papers_own_spread():
     """The paper prints -5.36 with a deviation of 0.06: two of them are no miss."""
     cell = ("pmp/rbm-twos", "log MMD^2", "PMP", "twos")
     assert compare(*cell, -5.25).verdict == "match"
@@ -150,24 +142,15 @@ def test_compare_uses_the_papers_own_spread() -> None:
         (None, "at most", "miss"),
     ],
 )
-def test_claims(ours: float | None, rule: str, word: str) -> None:
+def test_claims(ours, rule, word):
     target = 0.99 if rule == "at least" else 0.03
-    verdict = claim("x", ours, rule, target)  # type: ignore[arg-type]
+    verdict = claim("x", ours, rule, target)
     assert verdict.verdict == word
     assert verdict.target == target
     assert verdict.published is None
 
 
-def test_every_rule_is_stated() -> None:
-    verdicts = [
-        claim("x", 1.0, "at least", 0.5),
-        claim("x", 1.0, "at most", 2.0),
-        compare("ed/densities-table", "NLL", "ED-Bern", "moons", 19.7),
-    ]
-    assert {verdict.rule for verdict in verdicts} == set(RULES)
-
-
-def test_json_has_no_nan() -> None:
+def test_json_has_no_nan():
     """Strict JSON knows no NaN; a diverged run must not break the ledger."""
     verdict = compare(
         "ed/densities-table", "NLL", "ED-Bern", "moons", math.nan, stderr=math.nan
@@ -177,7 +160,7 @@ def test_json_has_no_nan() -> None:
     assert entry["verdict"] == "miss"
 
 
-def test_a_stored_word_is_not_believed() -> None:
+def test_a_stored_word_is_not_believed():
     cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
     honest = compare(*cell, 4.2, stderr=0.01, n_seeds=3)
     assert honest.verdict == "miss"
@@ -189,7 +172,7 @@ def test_a_stored_word_is_not_believed() -> None:
     assert judge_again("ed/ising-heatmaps", tampered) == broken
 
 
-def test_judging_again_changes_nothing_else() -> None:
+def test_judging_again_changes_nothing_else():
     verdicts = [
         compare("ed/densities-table", "MMD", "PCD", "moons", 0.9, excuse="exact grid"),
         compare("ed/densities-table", "NLL", "PCD", "moons", 19.9, n_seeds=1),
@@ -214,9 +197,7 @@ def test_judging_again_changes_nothing_else() -> None:
         (5.0, math.nan, 0.1, "better"),
     ],
 )
-def test_a_number_is_set_beside_the_null(
-    ours: float, null: float, stderr: float, word: str
-) -> None:
+def test_a_number_is_set_beside_the_null(ours, null, stderr, word):
     cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
     verdict = compare(*cell, ours, stderr=stderr, null=null, null_stderr=0.0)
     assert verdict.verdict == word
@@ -233,9 +214,7 @@ def test_a_number_is_set_beside_the_null(
         (0.5, 1.5, True, "miss"),
     ],
 )
-def test_a_claim_that_the_null_keeps_is_none(
-    ours: float, null: float, kept: bool, word: str
-) -> None:
+def test_a_claim_that_the_null_keeps_is_none(ours, null, kept, word):
     verdict = claim("x", ours, "at least", 1.0, stderr=0.1, null=null)
     assert verdict.verdict == word
     assert null_keeps(verdict) == kept
@@ -246,7 +225,7 @@ def test_a_claim_that_the_null_keeps_is_none(
     assert not null_keeps(guard)
 
 
-def test_the_null_is_found_by_name() -> None:
+def test_the_null_is_found_by_name():
     found = [claim("a", 2.0, "at least", 1.0), claim("b", 2.0, "at least", 1.0)]
     nulls = [claim("b", 1.5, "at least", 1.0), claim("c", 0.0, "at least", 1.0)]
     first, second = against_null("ed/window", found, nulls)

@@ -10,7 +10,7 @@ from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 
-def test_comes_back_bit_for_bit(tmp_path: Path) -> None:
+def test_comes_back_bit_for_bit(tmp_path):
     generator = make_generator(0)
     base = torch.randn(4, 6, generator=generator)
     tensors = {
@@ -32,13 +32,11 @@ def test_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["a.safetensors"]
 
 
-def test_a_failed_save_keeps_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"w": torch.zeros(2)}, {"step": 1})
 
-    def fails(self: Path, target: Path) -> Path:
+    def fails(self, target):
         raise OSError("disk gone")
 
     monkeypatch.setattr(Path, "replace", fails)
@@ -52,18 +50,10 @@ def test_a_failed_save_keeps_the_old_file(
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, -1])
-def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
+def test_a_damaged_file_is_refused(tmp_path, keep):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"w": torch.zeros(50)}, {"step": 1})
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(InputError, match=r"a\.safetensors is damaged") as caught:
         load_checkpoint(path)
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_and_an_unwritable_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"b\.safetensors does not exist"):
-        load_checkpoint(tmp_path / "b.safetensors")
-    (tmp_path / "plain").write_text("a file")
-    with pytest.raises(InputError, match="cannot be written to"):
-        save_checkpoint(tmp_path / "plain" / "a.safetensors", {}, {})

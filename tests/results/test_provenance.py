@@ -7,13 +7,11 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-import pytest
-
 from ebmtut.results import collect_provenance, to_json
 from ebmtut.results import provenance as module
 
 
-def test_says_what_made_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_what_made_a_result(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/someone/bin/ebmtut", "run", "ed/epsilon"])
     found = collect_provenance(seed=4, started=time.time() - 2.0)
     assert found.command == "ebmtut run ed/epsilon"
@@ -25,7 +23,7 @@ def test_says_what_made_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(json.dumps(to_json(found))) == asdict(found)
 
 
-def test_names_no_folder_of_the_machine() -> None:
+def test_names_no_folder_of_the_machine():
     found = collect_provenance(
         seed=None,
         command="/opt/venv/bin/ebmtut run ed/epsilon --out /home/me/x --data=/srv/d y",
@@ -39,14 +37,12 @@ def test_names_no_folder_of_the_machine() -> None:
         assert f"{folder}/" not in text
 
 
-def git(root: Path, *words: str) -> None:
+def git(root, *words):
     config = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run(["git", "-C", str(root), *config, *words], check=True)
 
 
-def test_commit_is_that_of_the_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
     package = tmp_path / "src" / "ebmtut"
     file = package / "results" / "provenance.py"
     file.parent.mkdir(parents=True)
@@ -66,9 +62,7 @@ def test_commit_is_that_of_the_checkout(
     assert module.git_commit() == f"{clean}-dirty"
 
 
-def test_an_installed_copy_inside_another_repository_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_copy_inside_another_repository_is_unknown(tmp_path, monkeypatch):
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "theirs")
     file = tmp_path / "lib" / "ebmtut" / "results" / "provenance.py"
@@ -76,6 +70,6 @@ def test_an_installed_copy_inside_another_repository_is_unknown(
     assert module.git_commit() == "unknown"
 
 
-def test_without_git_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_it_is_unknown(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert module.git_commit() == "unknown"

@@ -1,7 +1,5 @@
 """An energy comes back from its file bit for bit, and a damaged file never does."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -80,7 +78,7 @@ LEVEL_ENERGIES = {
 
 
 @pytest.mark.parametrize("name", ENERGIES)
-def test_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+def test_comes_back_bit_for_bit(name, tmp_path):
     energy = ENERGIES[name]()
     path = tmp_path / "deep" / "energy.safetensors"
     save_energy(path, energy, notes={"loss": "ED", "seed": 3})
@@ -99,7 +97,7 @@ def test_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LEVEL_ENERGIES)
-def test_an_energy_of_levels_comes_back(name: str, tmp_path: Path) -> None:
+def test_an_energy_of_levels_comes_back(name, tmp_path):
     make, shape = LEVEL_ENERGIES[name]
     energy = make(make_generator(1))
     with torch.no_grad():  # layers that start at zero would hide a loss
@@ -118,7 +116,7 @@ def test_an_energy_of_levels_comes_back(name: str, tmp_path: Path) -> None:
     assert float(energy(x, level).detach().std()) > 0
 
 
-def test_every_energy_of_the_package_can_be_saved() -> None:
+def test_every_energy_of_the_package_can_be_saved():
     bases = {"Energy", "GraphEnergy"}
     modules = {
         name
@@ -132,7 +130,7 @@ def test_every_energy_of_the_package_can_be_saved() -> None:
 
 
 class Mine(Energy):
-    def __init__(self, n_sites: int) -> None:
+    def __init__(self, n_sites):
         super().__init__()
         self.n_sites = n_sites
         self.slope = torch.nn.Parameter(torch.ones(n_sites))
@@ -144,14 +142,7 @@ class Mine(Energy):
         return {"n_sites": self.n_sites}
 
 
-class Silent(Energy):
-    n_sites = 2
-
-    def forward(self, x):
-        return x.sum(1)
-
-
-def test_a_class_of_ones_own_is_given_by_its_user(tmp_path: Path) -> None:
+def test_a_class_of_ones_own_is_given_by_its_user(tmp_path):
     energy = Mine(3)
     with torch.no_grad():
         energy.slope[1] = 4
@@ -165,18 +156,7 @@ def test_a_class_of_ones_own_is_given_by_its_user(tmp_path: Path) -> None:
         load_energy(path, Ising)
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    with pytest.raises(InputError, match=r"constructor_arguments\(\).*got Silent"):
-        save_energy(path, Silent())
-    with pytest.raises(InputError, match="has constructor_arguments.., got Linear"):
-        save_energy(path, torch.nn.Linear(2, 1))
-    with pytest.raises(InputError, match="JSON-able"):
-        save_energy(path, LatticeIsing(3, 0.1), notes={"f": print})
-    assert not path.exists()
-
-
-def test_files_of_others_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_files_of_others_are_refused_in_one_line(tmp_path):
     path = tmp_path / "a.safetensors"
     with pytest.raises(InputError, match="does not exist"):
         load_energy(path)
@@ -191,7 +171,7 @@ def test_files_of_others_are_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_every_flipped_byte_is_told(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_told(tmp_path):
     """Refused, or, where a byte means nothing, loaded as it was."""
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"w": torch.arange(5.0)}, {"step": 7, "name": "run"})
@@ -210,12 +190,3 @@ def test_every_flipped_byte_is_told(tmp_path: Path) -> None:
             assert facts == meta and got.keys() == tensors.keys(), place
             assert torch.equal(got["w"], tensors["w"]), place
             assert got["w"].dtype == tensors["w"].dtype, place
-
-
-def test_a_checkpoint_from_before_checksums_is_believed(tmp_path: Path) -> None:
-    import safetensors.torch
-
-    path = tmp_path / "old.safetensors"
-    content = safetensors.torch.save({"w": torch.ones(2)}, metadata={"meta": "{}"})
-    path.write_bytes(content)
-    assert torch.equal(load_checkpoint(path)[0]["w"], torch.ones(2))

@@ -31,12 +31,11 @@ from ebmtut.results import (
     record,
     result_folder,
     save_result,
-    store,
     to_json,
 )
 
 
-def make(value: float = 1.5, **changes: object) -> Result:
+def make(value=1.5, **changes):
     fields: dict[str, object] = {
         "id": "ed/ising-heatmaps",
         "scale": "quick",
@@ -45,10 +44,10 @@ def make(value: float = 1.5, **changes: object) -> Result:
         "arrays": {"coupling": np.arange(6.0).reshape(2, 3)},
         "provenance": Provenance(command="ebmtut run", seed=3),
     }
-    return Result(**{**fields, **changes})  # type: ignore[arg-type]
+    return Result(**{**fields, **changes})
 
 
-def test_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_comes_back_as_it_was(tmp_path):
     folder = save_result(make(), tmp_path)
     assert folder == tmp_path / "ed" / "ising-heatmaps" / "quick"
     assert sorted(p.name for p in folder.iterdir()) == ["arrays.npz", "result.json"]
@@ -59,30 +58,14 @@ def test_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (back.arrays["coupling"] == make().arrays["coupling"]).all()
 
 
-def test_odd_names_and_tensors_are_stored(tmp_path: Path) -> None:
-    arrays = {"file": torch.eye(2), "allow_pickle": np.array(["a"]), "empty": []}
-    save_result(make(arrays=arrays), tmp_path)
-    back = load_result("ed/ising-heatmaps", "quick", tmp_path).arrays
-    assert set(back) == set(arrays)
-    assert (back["file"] == np.eye(2)).all()
-    assert back["file"].dtype == np.float32
-
-
-def test_equal_results_are_equal_files(tmp_path: Path) -> None:
-    first = save_result(make(), tmp_path / "a")
-    second = save_result(make(), tmp_path / "b")
-    for name in ("arrays.npz", "result.json"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
-
-
-def test_non_finite_numbers_become_null(tmp_path: Path) -> None:
+def test_non_finite_numbers_become_null(tmp_path):
     folder = save_result(make(float("nan")), tmp_path)
     text = (folder / "result.json").read_text("utf-8")
     assert "NaN" not in text
     assert json.loads(text)["scalars"] == {"rmse": None}
 
 
-def test_json_of_what_code_has_at_hand() -> None:
+def test_json_of_what_code_has_at_hand():
     @dataclass
     class Config:
         side: int
@@ -104,46 +87,22 @@ def test_json_of_what_code_has_at_hand() -> None:
         "tuple": [1, None, True, None],
         "7": "key",
     }
-    with pytest.raises(InputError, match=r"scalars\.a\[1\] must be JSON-able, got \{2\}"):
+    with pytest.raises(
+        InputError, match=r"scalars\.a\[1\] must be JSON-able, got \{2\}"
+    ):
         to_json({"a": [1, {2}]}, "scalars")
-    with pytest.raises(InputError, match=r"scalars\.a must have keys that differ as te"):
+    with pytest.raises(
+        InputError, match=r"scalars\.a must have keys that differ as te"
+    ):
         to_json({"a": {1.5: "a", "1.5": "b"}}, "scalars")
 
 
-def test_bfloat16_is_stored_as_float32(tmp_path: Path) -> None:
-    x = torch.tensor([0.5, 3.0, -1e30], dtype=torch.bfloat16)
-    save_result(make(1.0, arrays={"x": x}), tmp_path)
-    back = load_result("ed/ising-heatmaps", "quick", tmp_path).arrays["x"]
-    assert back.dtype == np.float32
-    assert torch.equal(torch.from_numpy(back), x.float())
-
-
-def test_the_numbers_alone_are_read_without_the_arrays(tmp_path: Path) -> None:
-    save_result(make(), tmp_path)
-    back = load_result("ed/ising-heatmaps", "quick", tmp_path, with_arrays=False)
-    assert (back.scalars, back.arrays) == ({"rmse": 1.5}, {})
-    assert back.provenance.seed == 3
-    with pytest.raises(ResultNotFound):
-        load_result("ed/epsilon", "quick", tmp_path, with_arrays=False)
-
-
-def test_replaces_an_older_result(tmp_path: Path) -> None:
-    save_result(make(1.0), tmp_path)
-    save_result(make(2.0, arrays={}), tmp_path)
-    back = load_result("ed/ising-heatmaps", "quick", tmp_path)
-    assert back.scalars == {"rmse": 2.0}
-    assert back.arrays == {}
-    assert visible_and_hidden(tmp_path) == ["quick"]
-
-
 @pytest.mark.parametrize("which", [1, 2])
-def test_a_failing_rename_leaves_the_old_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int
-) -> None:
+def test_a_failing_rename_leaves_the_old_result(tmp_path, monkeypatch, which):
     save_result(make(1.0), tmp_path)
     rename, calls = Path.replace, 0
 
-    def fails(self: Path, target: Path) -> Path:
+    def fails(self, target):
         nonlocal calls
         calls += 1
         if calls == which:
@@ -159,17 +118,8 @@ def test_a_failing_rename_leaves_the_old_result(
     assert visible_and_hidden(tmp_path) == ["quick"]
 
 
-def test_an_array_that_cannot_be_stored_leaves_nothing(tmp_path: Path) -> None:
-    bad = make(arrays={"words": np.array([{"a": 1}], dtype=object)})
-    with pytest.raises(InputError, match=r"arrays\['words'\] must hold numbers"):
-        save_result(bad, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("older", [False, True])
-def test_a_killed_save_leaves_no_half_written_result(
-    tmp_path: Path, older: bool
-) -> None:
+def test_a_killed_save_leaves_no_half_written_result(tmp_path, older):
     """The process dies by SIGKILL between writing the two files."""
     if older:
         save_result(make(1.0), tmp_path)
@@ -207,7 +157,7 @@ def test_a_killed_save_leaves_no_half_written_result(
     assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 3.0
 
 
-def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_named(tmp_path):
     (tmp_path / "results").write_text("a file, not a folder")
     for act in (check_writable, lambda root: save_result(make(), root)):
         with pytest.raises(InputError, match="cannot be written to") as caught:
@@ -219,41 +169,9 @@ def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_a_missing_result_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(ResultNotFound, match="`ebmtut run ed/epsilon --scale full`"):
-        load_result("ed/epsilon", "full", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("result.json", b"{"),
-        ("result.json", b"[]"),
-        ("result.json", b'{"format": 99}'),
-        ("arrays.npz", b"PK not quite"),
-        ("arrays.npz", None),
-    ],
-)
-def test_a_damaged_result_is_refused(
-    tmp_path: Path, name: str, content: bytes | None
-) -> None:
-    path = save_result(make(), tmp_path) / name
-    if content is None:
-        path.unlink()
-    else:
-        path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        load_result("ed/ising-heatmaps", "quick", tmp_path)
-    assert not isinstance(caught.value, ResultNotFound)
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
 @pytest.mark.parametrize("with_arrays", [True, False])
 @pytest.mark.parametrize("name", ["result.json", "arrays.npz"])
-def test_every_flipped_byte_is_told_in_one_line(
-    tmp_path: Path, name: str, with_arrays: bool
-) -> None:
+def test_every_flipped_byte_is_told_in_one_line(tmp_path, name, with_arrays):
     path = save_result(make(), tmp_path) / name
     whole = path.read_bytes()
     for place in range(0, len(whole), 3):
@@ -283,7 +201,7 @@ ENTRIES = ("format", "id", "scale", "config", "scalars", "provenance", "arrays_s
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory):
     return save_result(make(), tmp_path_factory.mktemp("fuzz"))
 
 
@@ -293,9 +211,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(entry="scalars", value=[1], is_signed=True)
 @example(entry="provenance", value={"a": 1}, is_signed=True)
 @example(entry="scale", value="two\nlines", is_signed=True)
-def test_any_json_is_a_result_or_one_line(
-    stored: Path, entry: str, value: object, is_signed: bool
-) -> None:
+def test_any_json_is_a_result_or_one_line(stored, entry, value, is_signed):
     """Also where the digest fits, so that only the types can tell."""
     path = stored / "result.json"
     whole = path.read_text("utf-8")
@@ -322,7 +238,7 @@ def test_any_json_is_a_result_or_one_line(
 
 @settings(deadline=None)
 @given(content=st.binary(max_size=60))
-def test_any_bytes_are_a_result_or_one_line(stored: Path, content: bytes) -> None:
+def test_any_bytes_are_a_result_or_one_line(stored, content):
     for name in ("result.json", "arrays.npz"):
         whole = (stored / name).read_bytes()
         (stored / name).write_bytes(content)
@@ -332,11 +248,9 @@ def test_any_bytes_are_a_result_or_one_line(stored: Path, content: bytes) -> Non
         (stored / name).write_bytes(whole)
 
 
-def test_pickles_are_refused_even_with_the_right_hash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pickles_are_refused_even_with_the_right_hash(tmp_path, monkeypatch):
     class Trap:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
+        def __reduce__(self):
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     evil = tmp_path / "evil.npz"
@@ -353,14 +267,14 @@ def test_pickles_are_refused_even_with_the_right_hash(
 
 
 @pytest.mark.parametrize("id", ["ising", "ed/../x", "/ed/x", "ed/x/y", "ED/x", ""])
-def test_odd_ids_are_refused(tmp_path: Path, id: str) -> None:
+def test_odd_ids_are_refused(tmp_path, id):
     with pytest.raises(InputError, match="id must look like paper/name"):
         make(id=id)
     with pytest.raises(InputError, match="id must look like paper/name"):
         result_folder(id, "quick", tmp_path)
 
 
-def test_a_result_in_the_folder_of_another_is_refused(tmp_path: Path) -> None:
+def test_a_result_in_the_folder_of_another_is_refused(tmp_path):
     """Redrawing it would overwrite the row that it says it is."""
     folder = save_result(make(), tmp_path)
     for id, scale in (("ed/ising-heatmaps", "full"), ("ed/other", "quick")):
@@ -369,12 +283,7 @@ def test_a_result_in_the_folder_of_another_is_refused(tmp_path: Path) -> None:
             load_result(id, scale, tmp_path)
 
 
-def test_odd_scales_are_refused() -> None:
-    with pytest.raises(InputError, match="quick, full, paper; got 'fast'"):
-        make(scale="fast")
-
-
-def test_default_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_root(tmp_path, monkeypatch):
     monkeypatch.delenv("EBMTUT_RESULTS", raising=False)
     assert default_root().name == "results"
     monkeypatch.setenv("EBMTUT_RESULTS", str(tmp_path))
@@ -383,7 +292,7 @@ def test_default_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_root() == tmp_path
 
 
-def test_records_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_a_notebook(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record("landscape", {"nll": 20.0}, "")
     assert list(tmp_path.iterdir()) == []
@@ -400,5 +309,5 @@ def test_records_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         record("../x", {}, tmp_path)
 
 
-def visible_and_hidden(root: Path) -> list[str]:
+def visible_and_hidden(root):
     return [p.name for p in (root / "ed" / "ising-heatmaps").iterdir()]

@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from ebmtut.checks import InputError
 from ebmtut.results import Table
 
 
-def test_text_is_aligned_and_rounded_to_the_error() -> None:
+def test_text_is_aligned_and_rounded_to_the_error():
     table = Table(
         {
             "method": ["ED", "exact"],
@@ -45,33 +44,9 @@ def test_text_is_aligned_and_rounded_to_the_error() -> None:
         (True, "True"),
     ],
 )
-def test_cells(cell: object, printed: str) -> None:
-    table = Table({"a": ["x"], "b": [cell]})  # type: ignore[list-item]
+def test_cells(cell, printed):
+    table = Table({"a": ["x"], "b": [cell]})
     assert table.rows == (("x", printed),)
-
-
-def test_html_names_the_rows_and_escapes() -> None:
-    table = Table({"a<b": ["x & y"], "c": [0.5]}, kinds=["null"])
-    html = table._repr_html_()
-    assert '<tr class="null" title="what no learning gives">' in html
-    assert '<th scope="row">x &amp; y</th><td class="number">0.5</td>' in html
-    assert "a&lt;b" in html
-
-
-@pytest.mark.parametrize(
-    ("columns", "kinds", "word"),
-    [
-        ({"a": ["x"], "b": [1, 2]}, (), "columns"),
-        ({}, (), "columns"),
-        ({"a": ["x"]}, ("best",), "kinds"),
-        ({"a": ["x"]}, ("", ""), "kinds"),
-    ],
-)
-def test_bad_tables_are_refused(
-    columns: dict[str, list[object]], kinds: tuple[str, ...], word: str
-) -> None:
-    with pytest.raises(InputError, match=word):
-        Table(columns, kinds=kinds)  # type: ignore[arg-type]
 
 
 def test_a_number_without_an_error_stands_alone():
@@ -90,7 +65,7 @@ def test_the_rounding_of_equal_rows_is_no_error():
     assert "0.1189358" not in repr(table) and "2.0 ± 0.5" in repr(table)
 
 
-def test_a_column_may_have_equally_many_decimal_places() -> None:
+def test_a_column_may_have_equally_many_decimal_places():
     columns = {
         "a": ["x", "y", "z"],
         "b": [0.38, -1.0432, math.nan],

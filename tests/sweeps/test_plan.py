@@ -34,19 +34,6 @@ def test_a_grid_is_a_product_with_all_parameters(page):
     assert (0.01, "full", 2) in told
 
 
-def test_seeds_go_on_from_the_one_that_is_given(page):
-    runs = make_plan(page, ["seed=5"], n_seeds=2).runs.values()
-    assert [values["seed"] for values in runs] == [5, 6]
-
-
-def test_the_same_parameters_are_the_same_run_in_any_sweep(page):
-    one = make_plan(page, ["eps=0.3"])
-    many = make_plan(page, ["n_steps=1,2", "eps=0.1,0.3", "seed=0,1"])
-    assert set(one.runs) < set(many.runs)
-    twice = make_plan(page, ["eps=0.1,0.1"])
-    assert len(twice.runs) == 1
-
-
 def test_a_random_search_draws_from_ranges_and_repeats_itself(page):
     words = ["eps=1e-3..1e-1:log", "n_steps=2..4", "scale=quick,full"]
     plan = make_plan(page, words, n_samples=60, n_seeds=2)

@@ -3,33 +3,18 @@
 import csv
 import json
 import random
-import subprocess
 import sys
 import time
-from contextlib import ExitStack
 
 import nbformat
-import papermill
-import psutil
 import pytest
 
-from ebmtut import cli
 from ebmtut.checks import InputError
 from ebmtut.cli import main
-from ebmtut.results import load_result
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.identity import run_identity
-from ebmtut.sweeps.one_run import execute
-from tests.sweeps import cluster_row
-from tests.sweeps.killing import (
-    VICTIMS,
-    dask_cluster,
-    kernels,
-    kill_until_complete,
-    of_sweep,
-    wait_until,
-)
+from tests.sweeps.killing import kill_until_complete, of_sweep
 from tests.sweeps.notebooks import write_notebook
 
 pytestmark = pytest.mark.slow
@@ -123,16 +108,6 @@ def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
         gather(out, x="seed")
 
 
-def test_failures_are_recorded_and_stop_nothing(page, capsys):
-    words = "eps=0.1,0.5,0.6"  # the last two raise, kill their kernel
-    assert sweep(page, words) == {"done": 1, "failed": 1, "killed": 1}
-    (said,) = (k for k in capsys.readouterr().err.splitlines() if "failed: " in k)
-    assert said.endswith("eps is too dear")
-    told = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
-    assert "eps is too dear" in told[0.5]["error"]
-    assert not of_sweep(page.parent)  # no kernel is left
-
-
 @runs_are_bare
 def test_what_failed_is_done_with_and_what_was_killed_is_not(page):
     words, out = "eps=0.1,0.5,0.6", page.parent / "out"  # they raise, die
@@ -161,26 +136,6 @@ def test_a_run_is_ended_when_its_time_is_over(page):
     assert not of_sweep(page.parent)
 
 
-@pytest.mark.parametrize(("n_deaths", "status"), [(2, "done"), (3, "failed")])
-def test_a_kernel_that_never_spoke_is_started_again(
-    page, monkeypatch, n_deaths, status
-):
-    run_notebook, deaths = papermill.execute_notebook, [None] * n_deaths
-
-    def stillborn(*words, **options):
-        if deaths:
-            deaths.pop()
-            raise RuntimeError("Kernel died before replying to kernel_info")
-        run_notebook(*words, **options)
-
-    monkeypatch.setattr(papermill, "execute_notebook", stillborn)
-    about = {"notebook": page.name}
-    folder = page.parent / "runs"
-    folder.mkdir()
-    assert execute(str(page), str(folder), "one", {"n_steps": 2}, about) == status
-    assert deaths == []
-
-
 @runs_are_bare
 def test_cells_of_other_runs_are_left_out(page):
     notebook = nbformat.read(page, as_version=4)
@@ -203,24 +158,26 @@ def test_cells_of_other_runs_are_left_out(page):
     assert run_identity(page)["notebook"] != before["notebook"]
 
 
-@pytest.mark.parametrize("where", ["here", "on a cluster"])
-def test_killed_at_random_moments_it_ends_complete(page, where):
-    """The driver, a worker or a kernel dies by SIGKILL; the same command continues."""
+def test_killed_at_random_moments_it_ends_complete(page):
+    """The driver, a run or a kernel dies by SIGKILL; the same command continues."""
     out = page.parent / "out"
-    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4"]
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3"]
     command = [sys.executable, "-m", "ebmtut.cli", *words]
     command += ["--out", str(out), "--jobs", "2", "--quiet"]
-    draw, workers = random.Random(time.time_ns()), None
-    victims = VICTIMS if where == "here" else VICTIMS[:2]  # kernels die alike
-    with ExitStack() as stack:
-        if where == "on a cluster":
-            pytest.importorskip("distributed")
-            address, workers = stack.enter_context(dask_cluster(page.parent))
-            command += ["--scheduler", address]
-        records = kill_until_complete(
-            command, out, draw, span=2, workers=workers, victims=victims
-        )
-    assert len(records) == len(table(out)) == 4
+    draw = random.Random(time.time_ns())
+    records = kill_until_complete(command, out, draw, span=1)
+    assert len(records) == len(table(out)) == 3
+
+
+def test_a_cluster_makes_the_same_sweep(page):
+    distributed = pytest.importorskip("distributed")
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
+    words += ["--out", str(page.parent / "out")]
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
+    assert len(table(page.parent / "out")) == 2
 
 
 @runs_are_bare
@@ -345,89 +302,6 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
 
 
-def test_two_sweeps_do_not_share_a_folder(page):
-    from filelock import FileLock
-
-    out = page.parent / "out"
-    out.mkdir()
-    with (
-        FileLock(out / ".lock"),
-        pytest.raises(InputError, match="another sweep is running"),
-    ):
-        sweep(page, "eps=0.1")
-
-
-@pytest.fixture
-def cluster():
-    """A real scheduler and two workers, each a process."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster
-
-
-def test_a_cluster_makes_the_same_sweep(page, cluster):
-    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
-    words += ["--out", str(page.parent / "out")]
-    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
-    assert len(table(page.parent / "out")) == 2
-
-
-def test_a_cluster_makes_the_jobs_of_a_row(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "get_experiment", lambda id: cluster_row.ROW)
-    words = ["run", "ed/window", "--quiet", "--results", str(tmp_path), "--seed", "7"]
-    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
-    found = load_result("ed/window", "quick", tmp_path).scalars["table"]
-    squares = [cell["square"] for cell in found.values()]
-    assert squares == [[n**2 + 7] for n in range(6)]
-    workers = {worker.pid for worker in cluster.workers.values()}
-    assert {cell["process"][0] for cell in found.values()} <= workers
-
-
-def test_a_scheduler_that_dies_ends_the_sweep_in_one_line(page):
-    pytest.importorskip("distributed")
-    out = page.parent / "out"
-    words = ["sweep", str(page), "-p", "eps=0.7", "--quiet", "--out", str(out)]  # hangs
-    command = [sys.executable, "-m", "ebmtut.cli", *words]
-    with dask_cluster(page.parent) as (address, _):
-        driver = subprocess.Popen(
-            [*command, "--scheduler", address], stderr=subprocess.PIPE, text=True
-        )
-        wait_until(lambda: kernels(out))
-        for process in of_sweep(page.parent / "scheduler.json"):
-            if "scheduler" in process.cmdline():
-                process.kill()
-        _, told = driver.communicate(timeout=120)
-    assert driver.returncode == 2
-    assert "the same command continues" in told.splitlines()[-1]
-
-
-# Stands for a run: as many lines as a record has, and no notebook.
-TRIVIAL = """
-import json, pathlib, sys
-run = json.loads(sys.argv[1])
-folder = pathlib.Path(run["folder"], run["name"])
-folder.mkdir()
-record = {"name": run["name"], "status": "done", "parameters": run["parameters"]}
-record |= run["about"] | {"started": "", "seconds": 0, "error": None, "numbers": {}}
-(folder / "run.json").write_text(json.dumps(record))
-"""
-
-
-def test_the_drivers_memory_is_flat_over_a_hundred_runs(page, monkeypatch):
-    """A record is a kilobyte; a leak of a kernel or a notebook would be megabytes."""
-    monkeypatch.setattr(supervision, "_CHILD", TRIVIAL)
-    memory = psutil.Process().memory_info
-    seeds = ",".join(map(str, range(10)))
-    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 10}
-    before = memory().rss
-    seeds = ",".join(map(str, range(110)))
-    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 110}
-    assert memory().rss - before < 10e6
-    assert not of_sweep(page.parent)
-
-
 @runs_are_bare
 def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
     """It neither goes on nor replaces what a later call has made."""
@@ -442,17 +316,6 @@ def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
         "driver": "earlier",
     }
     assert supervision.supervise(specification, 60) == ("one", "killed")
-    assert not (tmp_path / "runs" / "one").exists()
-
-
-def test_a_run_whose_folder_was_cleared_away_puts_nothing_in_its_place(page, tmp_path):
-    """A later call clears what is half-made, while a cluster may go on with it."""
-    work = "import pathlib, shutil\nshutil.rmtree(pathlib.Path(results_dir).parent)\n"
-    write_notebook(page, work=work, last="raise ValueError('too late')")
-    (tmp_path / "runs").mkdir()
-    arguments = (str(page), str(tmp_path / "runs"), "one", {"eps": 0.1}, {})
-    with pytest.raises(RuntimeError, match="cleared away by a later call"):
-        execute(*arguments)
     assert not (tmp_path / "runs" / "one").exists()
 
 
@@ -473,13 +336,3 @@ def test_bad_calls_are_one_line(page, tmp_path, capsys):
         assert main([*words, *out]) == 2
         told_there = capsys.readouterr().err.splitlines()[-1]
         assert told in told_there
-
-
-def test_a_damaged_record_is_named(page, monkeypatch):
-    monkeypatch.setattr(supervision, "_CHILD", TRIVIAL)
-    sweep(page, "eps=0.1")
-    (name,) = load_runs(page.parent / "out")
-    path = page.parent / "out" / "runs" / name / "run.json"
-    path.write_text(json.dumps([1]), "utf-8")
-    with pytest.raises(InputError, match="is damaged"):
-        gather(page.parent / "out")

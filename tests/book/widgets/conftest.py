@@ -1,15 +1,13 @@
 """A page with one widget, as the book builds it: no kernel, no network."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ipywidgets.embed import embed_data
-from playwright.sync_api import Browser
 
 import ebmtut.widgets
-from tools.pages import DESKTOP, PHONE, Visit, serve, visitor
+from tools.pages import DESKTOP, PHONE, serve, visitor
 from tools.paths import BOOK
 
 # What a built page consists of, in the same order as in _config.yml.
@@ -26,9 +24,7 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 
 
 @pytest.fixture(scope="module")
-def site(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def site(request, tmp_path_factory):
     """Return a folder with page.html, which shows the module's `make_widget()`.
 
     The widgets' scripts lie beside it, for questions to their functions.
@@ -46,15 +42,13 @@ def site(
 
 
 @pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
+def address(site):
     with serve(site) as where:
         yield f"{where}/page.html"
 
 
 @pytest.fixture(params=["desktop", "phone from a file"])
-def visit(
-    browser: Browser, address: str, site: Path, request: pytest.FixtureRequest
-) -> Iterator[Visit]:
+def visit(browser, address, site, request):
     """Return the page, open, its widget drawn."""
     is_phone = request.param != "desktop"
     with visitor(browser, PHONE if is_phone else DESKTOP) as visit:

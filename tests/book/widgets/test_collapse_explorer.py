@@ -2,17 +2,16 @@
 
 import pytest
 
-from ebmtut.widgets import CollapseExplorer, collapse_explorer
-from tools.pages import Visit
+from ebmtut.widgets import collapse_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> CollapseExplorer:
+def make_widget():
     return collapse_explorer()
 
 
-def test_a_large_curvature_collapses_unless_the_loss_is_clipped(visit: Visit) -> None:
+def test_a_large_curvature_collapses_unless_the_loss_is_clipped(visit):
     widget = visit.page.locator(".collapse-explorer")
     line = widget.locator(".ex-note")
     assert visit.wrong() == []

@@ -2,18 +2,17 @@
 
 import pytest
 
-from ebmtut.widgets import ComparisonExplorer, comparison_explorer
+from ebmtut.widgets import comparison_explorer
 from tests.widgets.test_comparison_explorer import PROBLEM
-from tools.pages import Visit
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> ComparisonExplorer:
+def make_widget():
     return comparison_explorer([PROBLEM], {"x": "only A"}, "p")
 
 
-def test_the_filter_leaves_the_methods_that_meet_it(visit: Visit) -> None:
+def test_the_filter_leaves_the_methods_that_meet_it(visit):
     widget = visit.page.locator(".comparison-explorer")
     line = widget.locator(".ex-note")
     assert visit.wrong() == []

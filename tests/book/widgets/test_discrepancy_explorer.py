@@ -3,24 +3,23 @@
 import pytest
 import torch
 
-from ebmtut.widgets import DiscrepancyExplorer, discrepancy_explorer
-from tools.pages import Visit
+from ebmtut.widgets import discrepancy_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> DiscrepancyExplorer:
+def make_widget():
     p = torch.tensor([28, 10, 2, 8, 4, 6, 12, 30], dtype=torch.float64) / 100
     return discrepancy_explorer(p)
 
 
-def test_sliders_lead_to_the_data_or_away(visit: Visit) -> None:
+def test_sliders_lead_to_the_data_or_away(visit):
     """w = 1 finds the data with one negative; w = 0 diverges; no noise, no gradient."""
     page = visit.page
     widget = page.locator(".discrepancy-explorer")
     line = widget.locator(".ex-note")
 
-    def set_to(name: str, value: float) -> None:
+    def set_to(name, value):
         slider = widget.get_by_label(name)
         slider.evaluate(
             "(input, value) => { input.value = value;"

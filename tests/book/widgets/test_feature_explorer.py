@@ -3,19 +3,18 @@
 import pytest
 import torch
 
-from ebmtut.widgets import FeatureExplorer, feature_explorer
-from tools.pages import Visit
+from ebmtut.widgets import feature_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> FeatureExplorer:
+def make_widget():
     features = {name: torch.rand(3, 5, 6, 6) for name in ("PMP", "Gibbs")}
     wrong = {"PMP": [0.3, 0.1, 0.0], "Gibbs": [0.3, 0.25, 0.06]}
     return feature_explorer([1, 10, 250], features, wrong)
 
 
-def test_the_slider_shows_other_pictures(visit: Visit) -> None:
+def test_the_slider_shows_other_pictures(visit):
     line = visit.page.locator(".ex-note")
     assert "After 1 sweeps" in line.inner_text()
     before = visit.page.locator("canvas").first.evaluate("c => c.toDataURL()")

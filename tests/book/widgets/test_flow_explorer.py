@@ -1,19 +1,16 @@
 """The widget of flows: its script against the package, and its page in use."""
 
 import re
-from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser
 
-from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
-from ebmtut.widgets import FlowExplorer, TrainedFlow, flow_explorer
+from ebmtut.widgets import TrainedFlow, flow_explorer
 from ebmtut.widgets.flow_explorer import _packed
-from tools.pages import Visit, visitor
+from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
@@ -33,12 +30,12 @@ ANSWERS = """async ({numbers, sizes, spins, t, sigma}) => {
 }"""
 
 
-def network(side: int = SIDE, **options: Any) -> OddLatticeNetwork:
+def network(side=SIDE, **options):
     torch.manual_seed(3)
     return OddLatticeNetwork(side, width=WIDTH, n_hidden=HIDDEN, **options)
 
 
-def make_widget() -> FlowExplorer:
+def make_widget():
     flows = [
         TrainedFlow("weak", SIGMA, network()),
         TrainedFlow("strong", 0.4, network()),
@@ -47,9 +44,7 @@ def make_widget() -> FlowExplorer:
 
 
 @pytest.mark.parametrize("t", [0.0, 0.37, 1.0])
-def test_script_computes_what_the_package_computes(
-    browser: Browser, address: str, t: float
-) -> None:
+def test_script_computes_what_the_package_computes(browser, address, t):
     net = network()
     x = torch.randint(
         2, (1, SIDE**2), generator=torch.Generator().manual_seed(1)
@@ -78,11 +73,11 @@ def test_script_computes_what_the_package_computes(
     assert found["after"] == after.tolist()
 
 
-def note(visit: Visit) -> str:
+def note(visit):
     return visit.page.locator(".flow-explorer .ex-note").inner_text()
 
 
-def test_time_runs_and_samples_are_added(visit: Visit) -> None:
+def test_time_runs_and_samples_are_added(visit):
     time = visit.page.get_by_role("slider")
     assert "t = 0.00: the weights make 16 samples worth 16.0" in note(visit)
     exact = f"{SIDE**2 * 0.6931472:.2f}"
@@ -106,15 +101,3 @@ def test_time_runs_and_samples_are_added(visit: Visit) -> None:
     assert energy is not None and same is not None
     assert energy[1] == same[1], "without rates nothing moves"
     assert visit.problems == []
-
-
-def test_all_lattices_have_one_side_and_whole_windows() -> None:
-    small = TrainedFlow("small", 0.1, network(4))
-    with pytest.raises(
-        InputError, match=r"'small' must see the .* sites of the lattice"
-    ):
-        flow_explorer([TrainedFlow("weak", 0.1, network()), small])
-    with pytest.raises(InputError, match=r"must see the .* sites of the lattice"):
-        flow_explorer([TrainedFlow("near", 0.1, network(window=3))])
-    with pytest.raises(InputError, match="number of flows"):
-        flow_explorer([])

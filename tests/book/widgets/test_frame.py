@@ -2,8 +2,8 @@
 
 import pytest
 
-from ebmtut.widgets import RecoveryExplorer, recovery_explorer
-from tools.pages import PHONE, Visit
+from ebmtut.widgets import recovery_explorer
+from tools.pages import PHONE
 
 pytestmark = pytest.mark.browser
 
@@ -11,17 +11,17 @@ HEIGHTS = """() => [...document.querySelectorAll(
   ".explorer :is(input, select, button)")].map(e => e.getBoundingClientRect().height)"""
 
 
-def make_widget() -> RecoveryExplorer:
+def make_widget():
     return recovery_explorer(0.3)
 
 
-def test_controls_are_tall_enough_for_a_finger(visit: Visit) -> None:
+def test_controls_are_tall_enough_for_a_finger(visit):
     heights = visit.page.evaluate(HEIGHTS)
     assert len(heights) >= 3
     assert min(heights) >= 44
 
 
-def test_the_line_of_text_is_on_the_screen_of_the_controls(visit: Visit) -> None:
+def test_the_line_of_text_is_on_the_screen_of_the_controls(visit):
     first = visit.page.locator(".ex-controls").bounding_box()
     line = visit.page.locator(".ex-note").bounding_box()
     assert first is not None and line is not None

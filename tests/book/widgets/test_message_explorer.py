@@ -2,27 +2,19 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
 
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import states_to_index
-from ebmtut.widgets import (
-    FIRST_SAMPLE,
-    SMALL_GRAPHS,
-    MessageExplorer,
-    SmallGraph,
-    message_explorer,
-)
-from tools.pages import PHONE, Visit, visitor
+from ebmtut.widgets import FIRST_SAMPLE, SMALL_GRAPHS, message_explorer
+from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
@@ -46,11 +38,11 @@ ANSWERS = """async ({graph, couplings, fields, temperature, noise, stride, runs}
 }"""
 
 
-def make_widget() -> MessageExplorer:
+def make_widget():
     return message_explorer(n_samples=N_SAMPLES, generator=make_generator(SEED))
 
 
-def samples(n_sites: int) -> torch.Tensor:
+def samples(n_sites):
     """Return the perturbations that the page has."""
     noise = logistic((N_SAMPLES, 6), generator=make_generator(SEED))
     noise[0] = torch.tensor(FIRST_SAMPLE)
@@ -58,9 +50,7 @@ def samples(n_sites: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)
-def test_script_computes_what_the_package_computes(
-    browser: Browser, address: str, graph: SmallGraph
-) -> None:
+def test_script_computes_what_the_package_computes(browser, address, graph):
     rng = np.random.default_rng(len(graph.name))
     graph = replace(
         graph,
@@ -86,7 +76,7 @@ def test_script_computes_what_the_package_computes(
         answers = visit.page.evaluate(ANSWERS, question)
         assert visit.problems == []
 
-    def near(found: Any, expected: torch.Tensor) -> None:
+    def near(found, expected):
         expected = expected.detach().double().flatten()
         assert torch.allclose(torch.tensor(found).double(), expected, atol=1e-9)
 
@@ -114,11 +104,11 @@ def test_script_computes_what_the_package_computes(
         near(answer["messages"], sent)
 
 
-def slider(page: Page, name: str) -> Locator:
+def slider(page, name):
     return page.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
-def expected(graph: SmallGraph, n_sweeps: int, init: str = "symmetric") -> str:
+def expected(graph, n_sweeps, init="symmetric"):
     """Return the fraction of MAP states that the page has to name."""
     model = BoltzmannMachine(*graph.to_bits())
     noise = samples(graph.n_sites)
@@ -128,7 +118,7 @@ def expected(graph: SmallGraph, n_sweeps: int, init: str = "symmetric") -> str:
     return f"{100 * right:.0f} % are MAP states"
 
 
-def test_keyboard_moves_the_model(visit: Visit) -> None:
+def test_keyboard_moves_the_model(visit):
     page = visit.page
     assert visit.wrong() == []
     note = page.locator(".ex-note")
@@ -144,14 +134,14 @@ def test_keyboard_moves_the_model(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def flipped(edge: int) -> SmallGraph:
+def flipped(edge):
     ring = SMALL_GRAPHS[0]
     signs = [-1 if k == edge else 1 for k in range(4)]
     couplings = [c * s for c, s in zip(ring.couplings, signs, strict=True)]
     return replace(ring, couplings=tuple(couplings))
 
 
-def press_edge(page: Page, i: int, j: int, *, tap: bool = False) -> None:
+def press_edge(page, i, j, *, tap=False):
     """Press the picture in the middle of two nodes of the ring."""
     canvas = page.locator("canvas").first
     canvas.scroll_into_view_if_needed()
@@ -169,7 +159,7 @@ def press_edge(page: Page, i: int, j: int, *, tap: bool = False) -> None:
         page.mouse.click(*at)
 
 
-def test_an_edge_flips_by_mouse_and_by_its_button(visit: Visit) -> None:
+def test_an_edge_flips_by_mouse_and_by_its_button(visit):
     page = visit.page
     note = page.locator(".ex-note")
     press_edge(page, 0, 3)
@@ -177,32 +167,3 @@ def test_an_edge_flips_by_mouse_and_by_its_button(visit: Visit) -> None:
     page.get_by_role("button", name="flip the coupling x1–x4").click()
     assert expected(SMALL_GRAPHS[0], 20) in note.inner_text()
     assert visit.wrong() == []
-
-
-def test_a_finger_flips_too(browser: Browser, site: Path) -> None:
-    context = browser.new_context(
-        viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True
-    )
-    page = context.new_page()
-    page.goto((site / "page.html").as_uri())
-    page.locator("canvas").first.wait_for()
-    press_edge(page, 0, 3, tap=True)
-    assert expected(flipped(3), 20) in page.locator(".ex-note").inner_text()
-    context.close()
-
-
-def test_play_runs_through_the_sweeps(visit: Visit) -> None:
-    page = visit.page
-    page.get_by_role("button", name="play the sweeps").click()
-    assert page.get_by_role("button", name="stop").is_visible()
-    page.wait_for_function(
-        "document.querySelector('.ex-note').textContent.startsWith('After 2 sweeps')"
-    )
-    page.get_by_role("button", name="stop").click()
-    assert page.get_by_role("button", name="play the sweeps").is_visible()
-
-
-def test_focus_is_seen(visit: Visit) -> None:
-    visit.page.keyboard.press("Tab")
-    style = "e => getComputedStyle(e).outlineStyle"
-    assert visit.page.get_by_label("graph").evaluate(style) == "solid"

@@ -7,13 +7,12 @@ import pytest
 
 from ebmtut.metrics import PlaneGrid
 from ebmtut.noise import NoiseLevels
-from ebmtut.widgets import ParticleExplorer, particle_explorer
-from tools.pages import Visit
+from ebmtut.widgets import particle_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> ParticleExplorer:
+def make_widget():
     """Two distant modes with 80 and 20 percent, and samples that are half and half."""
     points = PlaneGrid(3.0, 48).points.numpy()
     modes = [
@@ -28,13 +27,13 @@ def make_widget() -> ParticleExplorer:
     return particle_explorer(levels, noise, 3.0, samples, halves, n_cells=48)
 
 
-def test_particles_stay_in_their_mode_and_follow_the_cross(visit: Visit) -> None:
+def test_particles_stay_in_their_mode_and_follow_the_cross(visit):
     page = visit.page
     widget = page.locator(".particle-explorer")
     line = widget.locator(".ex-note")
     assert visit.wrong() == []
 
-    def run(steps: int) -> tuple[int, ...]:
+    def run(steps):
         widget.get_by_role("button", name="run 30 steps").click()
         page.wait_for_function(
             """steps => document.querySelector(".particle-explorer .ex-note")
@@ -60,5 +59,5 @@ def test_particles_stay_in_their_mode_and_follow_the_cross(visit: Visit) -> None
     assert visit.wrong() == []
 
 
-def test_every_slider_changes_a_picture(visit: Visit) -> None:
+def test_every_slider_changes_a_picture(visit):
     assert visit.dead_sliders() == []

@@ -4,23 +4,22 @@ import re
 
 import pytest
 
-from ebmtut.widgets import RecoveryExplorer, recovery_explorer
-from tools.pages import Visit
+from ebmtut.widgets import recovery_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> RecoveryExplorer:
+def make_widget():
     return recovery_explorer()
 
 
-def test_chains_cross_only_where_the_noise_is_small(visit: Visit) -> None:
+def test_chains_cross_only_where_the_noise_is_small(visit):
     """At first none has crossed; with little noise all do; the keyboard moves it."""
     widget = visit.page.locator(".recovery-explorer")
     line = widget.locator(".ex-note")
     sliders = widget.locator(".ex-range")
 
-    def found() -> tuple[float, float]:
+    def found():
         # "Right of zero: chains 0.00, exact 0.60."
         chains, exact = re.findall(r"\d\.\d\d", line.inner_text())
         return float(chains), float(exact)

@@ -1,13 +1,10 @@
 """The widget of transport: its script against the package, and its page in use."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
 
 from ebmtut.random import make_generator
 from ebmtut.transport import (
@@ -17,18 +14,14 @@ from ebmtut.transport import (
     exact_ot,
     gibbs_ot_iteration,
 )
-from ebmtut.widgets import TWO_DISTRIBUTIONS, TransportExplorer, transport_explorer
-from tools.pages import PHONE, Visit, visitor
+from ebmtut.widgets import TWO_DISTRIBUTIONS, transport_explorer
+from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
 N_ITERATIONS = 60
 SEED = 4
-KINDS = {
-    "squared": "squared_euclidean",
-    "absolute": "euclidean",
-    "coulomb": "coulomb",
-}
+KINDS = {"squared": "squared_euclidean", "absolute": "euclidean", "coulomb": "coulomb"}
 
 # The script's answers for one problem, as plain lists.
 ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
@@ -43,17 +36,11 @@ ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
 }"""
 
 
-def make_widget() -> TransportExplorer:
+def make_widget():
     return transport_explorer(n_iterations=N_ITERATIONS, generator=make_generator(SEED))
 
 
-def run_in_package(
-    p: torch.Tensor,
-    q: torch.Tensor,
-    cost: torch.Tensor,
-    temperatures: list[float],
-    noise: np.ndarray,
-) -> dict[str, Any]:
+def run_in_package(p, q, cost, temperatures, noise):
     """Do Algorithm 1 with given draws, by the package's own iteration."""
     g, trace, couplings = torch.zeros_like(p), [], []
     k = torch.arange(len(p))
@@ -73,21 +60,19 @@ def run_in_package(
     return {"g": g, "h": h, "U": U, "L": L, "coupling": coupling, "trace": trace}
 
 
-def masses(heights: Any) -> torch.Tensor:
+def masses(heights):
     heights = torch.tensor(heights, dtype=torch.float64)
     return heights / heights.sum()
 
 
-def line(kind: str, n: int) -> torch.Tensor:
+def line(kind, n):
     x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
     return cost_matrix(x, x, KINDS[kind])
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("cooled", [False, True], ids=["constant", "cooled"])
-def test_script_computes_what_the_package_computes(
-    browser: Browser, address: str, kind: str, cooled: bool
-) -> None:
+def test_script_computes_what_the_package_computes(browser, address, kind, cooled):
     rng = np.random.default_rng(len(kind))
     n, n_iterations, start = 20, 31, 0.01
     p, q = rng.uniform(0.02, 1, (2, n)).tolist()
@@ -128,15 +113,15 @@ def test_script_computes_what_the_package_computes(
     assert torch.allclose(plan.sum(0), b, atol=1e-9)
 
 
-def slider(page: Page, name: str) -> Locator:
+def slider(page, name):
     return page.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
-def choice(page: Page, name: str) -> Locator:
+def choice(page, name):
     return page.get_by_role("combobox", name=re.compile(f"^{name}"))
 
 
-def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
+def expected_note(p, q, kind, n_iterations):
     """Return the beginning of the sentence that the page has to say."""
     draws = torch.rand(N_ITERATIONS, 64, generator=make_generator(SEED))
     noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
@@ -150,7 +135,7 @@ def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
     )
 
 
-def test_keyboard_moves_the_chain(visit: Visit) -> None:
+def test_keyboard_moves_the_chain(visit):
     page = visit.page
     assert visit.wrong() == []
     note = page.locator(".ex-note")
@@ -174,92 +159,3 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert note.inner_text() != before
     assert visit.dead_sliders() == []
     assert visit.wrong() == []
-
-
-def test_keyboard_shapes_a_distribution(visit: Visit) -> None:
-    page = visit.page
-    choice(page, "side to shape").select_option("q, below")
-    slider(page, "bar").press("Home")
-    slider(page, "height").press("End")
-    label = page.locator("canvas").first.get_attribute("aria-label")
-    assert label == "Bar 1 of q is 1.00 high"
-    q = [1.0, *TWO_DISTRIBUTIONS[0].q[1:]]
-    expected = expected_note(TWO_DISTRIBUTIONS[0].p, q, "squared", 40)
-    assert page.locator(".ex-note").inner_text().startswith(expected)
-    chosen = choice(page, "shapes").locator("option:checked")
-    assert chosen.inner_text() == "your own"
-
-
-def at(page: Page, x: float, y: float) -> tuple[float, float]:
-    """Return where on the screen a point of the first picture is, in shares."""
-    canvas = page.locator("canvas").first
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    return box["x"] + x * box["width"], box["y"] + y * box["height"]
-
-
-def test_mouse_draws_a_distribution(visit: Visit) -> None:
-    page = visit.page
-    before = page.locator(".ex-note").inner_text()
-    page.mouse.move(*at(page, 4.5 / 32, 0.25))
-    page.mouse.down()
-    page.mouse.move(*at(page, 9.5 / 32, 0.1), steps=10)
-    page.mouse.up()
-    label = page.locator("canvas").first.get_attribute("aria-label") or ""
-    # From the middle line 210 of the 240 pixels are a height of one.
-    found = re.fullmatch(r"Bar 10 of p is (\d\.\d\d) high", label)
-    assert found
-    assert float(found[1]) == pytest.approx(0.4 * 480 / 210, abs=0.02)
-    assert page.locator(".ex-note").inner_text() != before
-    assert visit.wrong() == []
-
-
-def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
-    """Two events far apart make a straight line between their bars."""
-    page = visit.page
-    page.mouse.move(*at(page, 4.5 / 32, 0.4))
-    page.mouse.down()
-    page.mouse.move(*at(page, 24.5 / 32, 0.1), steps=1)
-    page.mouse.up()
-    choice(page, "side to shape").select_option("p, above")
-    bar = slider(page, "bar")
-    heights = []
-    for k in range(5, 26):
-        bar.fill(str(k))
-        label = page.locator("canvas").first.get_attribute("aria-label") or ""
-        assert label.startswith(f"Bar {k} of p")
-        heights.append(float(label.split()[-2]))
-    # From the middle line 210 of the 240 pixels are a height of one; half a pixel off.
-    ends = np.array([0.1, 0.4]) * 480 / 210
-    assert heights == pytest.approx(np.linspace(*ends, 21).tolist(), abs=0.02)
-    assert visit.wrong() == []
-
-
-def test_a_finger_draws_too(browser: Browser, site: Path) -> None:
-    context = browser.new_context(
-        viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True
-    )
-    page = context.new_page()
-    page.goto((site / "page.html").as_uri())
-    page.locator("canvas").first.wait_for()
-    page.touchscreen.tap(*at(page, 20.5 / 32, 0.75))
-    label = page.locator("canvas").first.get_attribute("aria-label") or ""
-    assert label.startswith("Bar 21 of q is 0.5")
-    context.close()
-
-
-def test_play_runs_on(visit: Visit) -> None:
-    page = visit.page
-    page.get_by_role("button", name="play the iterations").click()
-    page.wait_for_function(
-        "document.querySelector('.ex-note').textContent.includes('After 3 ')"
-    )
-    page.get_by_role("button", name="stop").click()
-    assert page.get_by_role("button", name="play the iterations").is_visible()
-
-
-def test_focus_is_seen(visit: Visit) -> None:
-    visit.page.keyboard.press("Tab")
-    style = "e => getComputedStyle(e).outlineStyle"
-    assert choice(visit.page, "shapes").evaluate(style) == "solid"

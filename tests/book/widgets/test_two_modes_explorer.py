@@ -5,30 +5,29 @@ import re
 import numpy as np
 import pytest
 
-from ebmtut.widgets import TwoModesExplorer, two_modes_explorer
-from tools.pages import Visit
+from ebmtut.widgets import two_modes_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> TwoModesExplorer:
+def make_widget():
     """Four points of five lie in the upper mode."""
     data = np.full((50, 2), 1.6)
     data[:10] *= -1
     return two_modes_explorer(data, 4.0)
 
 
-def test_chains_stuck_in_a_mode_give_a_wrong_gradient(visit: Visit) -> None:
+def test_chains_stuck_in_a_mode_give_a_wrong_gradient(visit):
     """The barrier is 8 nats high: hardly a chain crosses it in forty sweeps."""
     page = visit.page
     widget = page.locator(".two-modes-explorer")
     line = widget.locator(".ex-note")
 
-    def slopes() -> list[float]:
+    def slopes():
         found = re.findall(r"[+−]?\d+\.\d\d", line.inner_text())
         return [float(number.replace("−", "-")) for number in found]
 
-    def run(steps: int) -> None:
+    def run(steps):
         widget.get_by_role("button", name="run the chains").click()
         page.wait_for_function(
             f"""() => Number(document.querySelector(".two-modes-explorer .ex-note")

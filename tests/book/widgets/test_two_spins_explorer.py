@@ -4,17 +4,16 @@ import re
 
 import pytest
 
-from ebmtut.widgets import TwoSpinsExplorer, two_spins_explorer
-from tools.pages import Visit
+from ebmtut.widgets import two_spins_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> TwoSpinsExplorer:
+def make_widget():
     return two_spins_explorer(1.0)
 
 
-def test_both_sides_agree_at_the_rate_of_the_text(visit: Visit) -> None:
+def test_both_sides_agree_at_the_rate_of_the_text(visit):
     widget = visit.page.locator(".two-spins-explorer")
     line = widget.locator(".ex-note")
     time, rate = (widget.locator(".ex-range").nth(k) for k in (0, 1))

@@ -4,23 +4,22 @@ import re
 
 import pytest
 
-from ebmtut.widgets import TwoStartsExplorer, two_starts_explorer
-from tools.pages import Visit
+from ebmtut.widgets import two_starts_explorer
 
 pytestmark = pytest.mark.browser
 
 
-def make_widget() -> TwoStartsExplorer:
+def make_widget():
     return two_starts_explorer()
 
 
-def test_the_prompt_shows_what_it_promises(visit: Visit) -> None:
+def test_the_prompt_shows_what_it_promises(visit):
     """Black comes to lie on grey at 0.33, orange follows, and blue does not."""
     widget = visit.page.locator(".two-starts-explorer")
     line = widget.locator(".ex-note")
     theta, sweeps = (widget.locator(".ex-range").nth(k) for k in (0, 1))
 
-    def numbers() -> list[float]:
+    def numbers():
         return [float(x) for x in re.findall(r"\d\.\d+", line.inner_text())]
 
     assert visit.wrong() == []
