@@ -66,11 +66,12 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
         len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
     )
     window = (-PLANE.extent, PLANE.extent)
+    board = float(exact_log_density("checkerboard").max())
     for row, t in zip(axes, shown, strict=True):
         row[0].plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
         # As in the page's widget: blue is the root of the density. The scale is the
         # same for all levels and trainings, and ends at four times the board's density.
-        blue = np.sqrt(np.exp(density[t] - exact_log_density("checkerboard").max()) / 4)
+        blue = np.sqrt(np.exp(density[t] - board) / 4)
         of: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "origin": "lower"}
         row[1].imshow(blue, extent=(*window, *window), **of)
         for ax, name in zip(row, ("samples", "density"), strict=True):
@@ -79,8 +80,10 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
             ax.set_title(f"level {t}: {name}", fontsize=12)
         if t == 0:
             for k, (left, right, low, high) in enumerate(squares(), 1):
-                of = {"ha": "center", "va": "center", "fontsize": 11}
-                row[1].text((left + right) / 2, (low + high) / 2, f"{k}", **of)
+                x, y = (left + right) / 2, (low + high) / 2
+                i, j = (int((u / PLANE.extent + 1) / 2 * PLANE.n) for u in (y, x))
+                color = "white" if blue[i, j] > 0.7 else "black"
+                row[1].text(x, y, f"{k}", ha="center", va="center", color=color)
     return figure
 
 

@@ -208,8 +208,8 @@ def dimensions_table(result: Result) -> Table:
             "8-D modes": _modes(0.35, 8)[1],
         },
         caption="KL divergence from the data in nats: mean ± standard error of three "
-        "trainings, diverged if one is above 5. Within a column, all methods have about "
-        "the same CPU time.",
+        "trainings, diverged if one is above 5. All methods of a column have about the "
+        "same CPU time.",
         kinds=[""] * len(rows) + ["null", "exact"],
     )
 
