@@ -26,7 +26,7 @@ class CollapseExplorer(anywidget.AnyWidget):
     _esm = script("collapse_explorer.js")
     _css = style("collapse_explorer.css")
 
-    theta = traitlets.Float(6.5, min=0.5, max=7.9).tag(sync=True)
+    theta = traitlets.Float(7.5, min=0.5, max=7.9).tag(sync=True)
     rate = traitlets.Float(1.0, min=0.1, max=2.0).tag(sync=True)
     loss = traitlets.Enum(("plain", "clipped"), "plain").tag(sync=True)
 

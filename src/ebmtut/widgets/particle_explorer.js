@@ -58,9 +58,9 @@ function render({ model: state, el }) {
   let timer = 0;
   let masses = [];
 
-  const kind = choice("particles in", [
-    ["marginal", "the distribution of the level"],
-    ["conditional", "that given the cross"],
+  const kind = choice("distribution", [
+    ["marginal", "of level t"],
+    ["conditional", "given the cross"],
   ], (chosen) => change({ distribution: chosen }));
   const levelSlider = slider("level t", { min: 0, max: sigmas.length - 1, step: 1 },
     (level) => change({ level }));
@@ -173,10 +173,11 @@ function render({ model: state, el }) {
     const total = (found) => found.reduce((sum, part) => sum + part, 0);
     const energy = inSquares(cells, masses);
     const chains = inSquares(particles.map(squareOf));
-    line.textContent = `After ${made} steps: on the board ${percent(total(chains))} of `
-      + `${particles.length} particles (energy ${percent(total(energy))}); in their `
-      + `heaviest square ${percent(Math.max(...chains))} `
-      + `(energy ${percent(Math.max(...energy))}).`;
+    line.textContent = `After ${made} steps, ${percent(total(chains))} of `
+      + `${particles.length} particles are on the board `
+      + `(energy: ${percent(total(energy))}), and `
+      + `${percent(Math.max(...chains))} in one square `
+      + `(energy: ${percent(Math.max(...energy))}).`;
     below.setAttribute("aria-label", `Level ${level} with particles. ${line.textContent}`);
     above.setAttribute("aria-label", `Level ${level + 1}, with a cross at `
       + seen.map((value) => value.toFixed(1)).join(", ")

@@ -109,12 +109,12 @@ def _particles(ax: Any, state: _State) -> str:
     n, extent = state["n_cells"], state["extent"]
     energies = np.frombuffer(state["energies"], np.float32).reshape(-1, n, n)
     edges = (-extent, extent, -extent, extent)
-    density = np.exp(-energies[state["level"]])
-    ax.imshow(density, origin="lower", extent=edges, cmap="Greys")
+    root = np.exp(-energies[state["level"]] / 2)  # shades as in the page
+    ax.imshow(root, origin="lower", extent=edges, cmap="Blues")
     x, y = np.frombuffer(state["samples"], np.float32).reshape(-1, 2).T
-    ax.plot(x, y, ".", color=_BLUE, markersize=2)
+    ax.plot(x, y, ".", color="black", markersize=2)
     ax.set_axis_off()
-    return "A learned density of the plane, in grey, and samples of it as blue points."
+    return "A learned density of the plane, in blue, and samples of it as black points."
 
 
 def _landscape(axes: Any, state: _State) -> str:

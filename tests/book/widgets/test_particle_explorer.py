@@ -43,8 +43,8 @@ def test_particles_stay_in_their_mode_and_follow_the_cross(visit):
         )
         return tuple(int(n) for n in re.findall(r"(\d+) %", line.inner_text()))
 
-    # "... on the board 100 % of 200 particles (energy 100 %); in their heaviest
-    # square 50 % (energy 80 %)."
+    # "... 100 % of 200 particles are on the board (energy: 100 %), and 50 % in one
+    # square (energy: 80 %)."
     board, _, heaviest, exact = run(30)
     assert board == 100 and heaviest <= 55 and exact == 80
     # With a cross in the right mode, chains that begin near it stay there.

@@ -248,7 +248,7 @@ def remedies_table(
     return Table(
         columns,
         caption="1,500 updates at four times the usual rate: runs that reached the end "
-        "without divergence, and their distance from the data.",
+        "without divergence, and their distance from the data (mean ± standard error).",
     )
 
 

@@ -27,7 +27,7 @@ from ebmtut.experiments.drl.plane import (
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import landscape, panel_size
+from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -66,13 +66,24 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
         len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
     )
     window = (-PLANE.extent, PLANE.extent)
-    for (left, right), t in zip(axes, shown, strict=True):
-        left.plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
-        left.spines[:].set_visible(True)
-        left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
-        left.set_title(f"level {t}: samples", fontsize=12)
-        landscape(right, density[t], PLANE.extent, ticks=False)
-        right.set_title(f"level {t}: density", fontsize=12)
+    board = float(exact_log_density("checkerboard").max())
+    for row, t in zip(axes, shown, strict=True):
+        row[0].plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
+        # As in the page's widget: blue is the root of the density. The scale is the
+        # same for all levels and trainings, and ends at four times the board's density.
+        blue = np.sqrt(np.exp(density[t] - board) / 4)
+        of: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "origin": "lower"}
+        row[1].imshow(blue, extent=(*window, *window), **of)
+        for ax, name in zip(row, ("samples", "density"), strict=True):
+            ax.spines[:].set_visible(True)
+            ax.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
+            ax.set_title(f"level {t}: {name}", fontsize=12)
+        if t == 0:
+            for k, (left, right, low, high) in enumerate(squares(), 1):
+                x, y = (left + right) / 2, (low + high) / 2
+                i, j = (int((u / PLANE.extent + 1) / 2 * PLANE.n) for u in (y, x))
+                color = "white" if blue[i, j] > 0.7 else "black"
+                row[1].text(x, y, f"{k}", ha="center", va="center", color=color)
     return figure
 
 
@@ -186,17 +197,17 @@ def draw_squares(before: Result, after: Result) -> Figure:
     figure, axes = plt.subplots(
         2, 1, figsize=(5.5, 4.2), sharex=True, sharey=True, layout="constrained"
     )
-    for ax, result, title in (
-        (axes[0], before, "published setting"),
-        (axes[1], after, "both cures"),
-    ):
+    titles = ("published setting", "both cures")
+    for ax, result, title in zip(axes, (before, after), titles, strict=True):
         energy, samples = _square_masses(result)
         place = np.arange(1, len(energy) + 1)
-        ax.bar(place - 0.2, energy, 0.4, label="energy")
-        ax.bar(place + 0.2, samples, 0.4, label="samples")
-        ax.axhline(1 / len(energy), color="k", lw=0.8, ls="--", label="data")
+        ax.bar(place - 0.2, energy, 0.4, color="C0")
+        ax.bar(place + 0.2, samples, 0.4, color="C1")
+        ax.axhline(1 / len(energy), color="k", lw=0.8, ls="--")
         ax.set(title=title, ylabel="mass", xticks=place)
-    axes[0].legend(loc="upper center", ncols=3)
+    axes[0].text(1.1, 0.33, "energy", color="C0")
+    axes[0].text(4.5, 0.2, "samples", color="C1", ha="center")
+    axes[0].text(4.5, 0.14, "data, 1/8 each (dashed)", ha="center")
     axes[1].set(xlabel="square")
     return figure
 

@@ -155,9 +155,8 @@ def fid_table(
     kinds = {n: "exact" if n == shared.BASELINES[0] else "null" for n in baselines}
     return Table(
         columns,
-        caption="{n_samples} images of each. Trainings: {n_seeds}.".format_map(
-            result.config
-        ),
+        caption="{n_samples} images of each; mean ± standard error of {n_seeds} "
+        "trainings.".format_map(result.config),
         kinds=[kinds.get(n, "") for n in names],
     )
 

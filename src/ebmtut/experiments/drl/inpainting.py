@@ -77,19 +77,20 @@ def inpainting_job(
     return Outcome({"rows": table}, arrays)
 
 
-def draw_inpainting(result: Result) -> Figure:
+#: What a figure calls the images.
+SHOWN = {
+    "masked": "known half",
+    "inpainted 1": "completed by the energy",
+    "inpainted 2": "the same, with other random numbers",
+    "nearest": "nearest training image",
+    "mean": "mean image",
+    "truth": "truth",
+}
+
+
+def draw_inpainting(result: Result, rows: tuple[str, ...] = tuple(SHOWN)) -> Figure:
     """Show the known halves, two completions, baselines and the truth."""
-    names = {
-        "masked": "known half",
-        "inpainted 1": "completed by the energy",
-        "inpainted 2": "the same, with other random numbers",
-        "nearest": "nearest training image",
-        "mean": "mean image",
-        "truth": "truth",
-    }
-    return shared.image_rows(
-        {shown: result.arrays[name] for name, shown in names.items()}
-    )
+    return shared.image_rows({SHOWN[name]: result.arrays[name] for name in rows})
 
 
 def painting_table(result: Result) -> Table:

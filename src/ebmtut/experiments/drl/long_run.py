@@ -191,11 +191,14 @@ def baselines(config: LongRunConfig, seed: int) -> Outcome:
 def draw_collapse(result: Result) -> Figure:
     """Draw the energy differences of a training that collapses, update by update."""
     figure, ax = plt.subplots(figsize=(5.5, 2.6))
-    median, largest = result.arrays["collapse"][:, :2].T
-    ax.plot(largest, color=OKABE_ITO["vermillion"], label="largest of the batch")
-    ax.plot(median, color=OKABE_ITO["blue"], label="median of the batch")
+    named = (
+        ("median of the batch", "blue", 25),
+        ("largest of the batch", "vermillion", 900),
+    )
+    for row, (name, color, y) in zip(result.arrays["collapse"].T, named, strict=False):
+        ax.plot(row, color=OKABE_ITO[color])
+        ax.text(120, y, name, color=OKABE_ITO[color])
     ax.set(yscale="log", xlabel="update", ylabel="energy difference", ylim=(1, 1e6))
-    ax.legend(loc="upper left")
     return figure
 
 

@@ -207,8 +207,9 @@ def dimensions_table(result: Result) -> Table:
             "2-D board": [*plane, fit, 0.0],
             "8-D modes": _modes(0.35, 8)[1],
         },
-        caption="KL divergence from the data, nats; above 5 a training has diverged. "
-        "Three trainings of each method, in each column of about equal CPU time.",
+        caption="KL divergence from the data in nats: mean ± standard error of three "
+        "trainings, diverged if one is above 5. All methods of a column have about the "
+        "same CPU time.",
         kinds=[""] * len(rows) + ["null", "exact"],
     )
 
