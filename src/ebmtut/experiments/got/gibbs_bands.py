@@ -99,7 +99,7 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
 def draw_bands(result: Result) -> Figure:
     """Draw early samples and c-transforms over the c-transforms at the end."""
     z, table = result.arrays, result.scalars["table"]
-    first, last = list(table)[0], list(table)[-1]
+    first, *_, last = table
     reach = -math.log(1 - result.scalars["level"]) * table[first]["temperature"][0]
     figure, axes = plt.subplots(1, 2, figsize=(5.2, 3.1), sharey=True)
     tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
