@@ -259,7 +259,10 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     assert f"<b>{printed} numbers</b>" in html
     # What was missed comes first.
     first, second, third, *_ = numbers_html(ledger, no_references).split("<tr ")[1:]
-    line = r"ED-Grid, 10x10, 0.2</td><td>3.9 &plusmn; 0.001 \(3 seeds\)</td><td>paper"
+    line = (
+        r"ED-Grid, 10x10, 0.2</td><td>3.9000 &plusmn; 0.0010 \(3 seeds\)</td>"
+        "<td>paper"
+    )
     assert re.search(line, first) and "not finite" in second
     assert 'class="miss"' in second and 'class="miss"' not in third
 
@@ -279,7 +282,10 @@ def test_every_number_has_its_line(tmp_path: Path) -> None:
     html = numbers_html(ledger, no_references)
     assert html.count("<tr data-k=") == len(found)
     assert "&lt;lead&gt;" in html and "<lead>" not in html
-    assert ">4.62 &plusmn; 0.002<" in html and ">5.2 &plusmn; 0.001 (3 seeds)<" in html
+    assert (
+        ">4.620 &plusmn; 0.002<" in html
+        and ">5.2000 &plusmn; 0.0010 (3 seeds)<" in html
+    )
     assert "<td>1.5</td>" in html and "not finite" in html
     assert f'/tree/HEAD/results/{RMSE[0]}/paper">paper run<' in html
     assert f'results/{RMSE[0]}/full">full run</a>, a larger one exists<' in html
@@ -408,7 +414,7 @@ def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
         for line in numbers_html(ledger, reference_rows_small).split("<tr ")
         if "ED-Grid, 10x10, 0.1<" in line
     ]
-    assert "<td>5.2 &plusmn; 0.001 (3 seeds)</td><td>paper 4.6</td>" in found
+    assert "<td>5.2000 &plusmn; 0.0010 (3 seeds)</td><td>paper 4.6</td>" in found
     # The RMSE of J = 0 is sigma sqrt(4 / 10), as the test of that row says.
     assert f"<td>{-math.log(0.1 * 0.2):.3f}</td>" in found
     assert '<td class="better">better<br>' in found

@@ -1,7 +1,9 @@
 """papermill runs every notebook with other parameters, and refuses broken ones."""
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,50 @@ def test_table_has_other_values_than_the_defaults(
             assert parameters.keys() <= usual.keys(), f"{name} has only {sorted(usual)}"
             same = {key for key, value in parameters.items() if usual[key] == value}
             assert not same, f"{name}: {same} are the defaults"
+
+
+#: Parameters whose upper end differs from other values in nothing but time.
+ONLY_TIME = {"n_steps", "longest"}
+#: Ends whose runs take minutes: a large lattice, and the steps that the scale says.
+TOO_LONG = {("side", 32), ("n_live", 0)}
+
+
+def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, float]]:
+    """Yield each end that a page allows, from its calls of `check_range`."""
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        tree = ast.parse(cell.source) if cell.cell_type == "code" else ast.Module([])
+        for call in ast.walk(tree):
+            named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+            if not named or call.func.id != "check_range":
+                continue
+            name, words = call.args[0], {k.arg: k.value for k in call.keywords}
+            for end in {"low", "high"} & words.keys():
+                value = words[end]
+                names = any(
+                    isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value)
+                )
+                is_open = f"include_{end}" in words
+                if not isinstance(name, ast.Constant) or names or is_open:
+                    continue
+                if end == "low" or name.value not in ONLY_TIME:
+                    yield name.value, eval(ast.unparse(value))
+
+
+def test_the_ends_of_every_range_are_tried(
+    table: dict[str, list[dict[str, Any]]],
+) -> None:
+    missing, n_ends = [], 0
+    for name, notebook in NOTEBOOKS.items():
+        usual = defaults(notebook)
+        for parameter, end in ends_of_ranges(notebook):
+            tried = {sets.get(parameter, usual.get(parameter)) for sets in table[name]}
+            n_ends += parameter in usual
+            if parameter not in usual or (parameter, end) in TOO_LONG:
+                continue
+            if end not in tried | {usual[parameter]}:
+                missing.append(f"{name}: {parameter} = {end}")
+    assert not missing
+    assert n_ends > 40
 
 
 @pytest.mark.slow

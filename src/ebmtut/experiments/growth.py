@@ -20,12 +20,12 @@ _SHOWN = {
     "Gibbs-OT, plane": ("transport in a square", "{} points", 1024),
     "Gibbs, one coupling": (
         "Gibbs, one coupling",
-        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        "64 chains, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
         64,
     ),
     "Gibbs, any couplings": (
         "Gibbs, a coupling per edge",
-        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        "64 chains, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
         64,
     ),
     "Gibbs, one chain": (
@@ -35,7 +35,7 @@ _SHOWN = {
     ),
     "max-product, lattice": (
         "max-product on a lattice",
-        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        "100 perturbations, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
         25,
     ),
 }
@@ -86,15 +86,21 @@ def speed_table(
         },
         caption="CPU time of one iteration, sweep or training step, on one core. "
         f"Measured on {growth['processor']}; "
-        f"the last line on {flow['provenance']['device']}.",
+        f"the last line on {_device(flow)}.",
     )
+
+
+def _device(report: dict[str, Any]) -> str:
+    """Return the processor that a report names, as in "cpu (AMD EPYC, 1 thread)"."""
+    told = str(report["provenance"]["device"])
+    return told.partition("(")[2].partition(",")[0] or told
 
 
 def _time(seconds: float) -> str:
     """Write a time with two significant digits and its unit."""
     units = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
     scale, unit = next((s, u) for s, u in units if s * seconds >= 1 or u == "µs")
-    return f"{float(f'{scale * seconds:.2g}'):g} {unit}"
+    return f"{float(f'{scale * seconds:.2g}'):g}\N{NO-BREAK SPACE}{unit}"
 
 
 def step_table(report: dict[str, Any]) -> Table:

@@ -157,17 +157,23 @@ def _count(word: str, count: Counter[str]) -> str:
 
 
 def _headline(found: Sequence[Line]) -> str:
-    """Say in two sentences how the papers' numbers and the book's claims came out."""
+    """Say in words how the papers' numbers and the book's claims came out."""
     counted = tally(found)
     printed = counted["own method"] + counted["other method"]
     claims = counted["claim"]
     return (
         f"The papers print <b>{printed.total()} numbers</b> that we could read. "
         f"{_compared(printed)} of them can be compared with a run of this book, and "
-        f"{printed['match'] + printed['better']} of these match or are better. Of the "
-        f"<b>{claims.total()} claims</b> that the book makes itself, {claims['match']} "
-        "hold."
+        f"{printed['match'] + printed['better']} of these match or are better; "
+        f"{_others(printed)}. Of the <b>{claims.total()} claims</b> that the book "
+        f"makes itself, {claims['match']} hold; {_others(claims)}."
     )
+
+
+def _others(count: Counter[str]) -> str:
+    """Say what the verdicts are that are neither a match nor better."""
+    alike = count["not told from null"]
+    return f"{count['miss']} are missed and {alike} cannot be told from the baseline"
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
@@ -264,8 +270,12 @@ def _ours(line: Line) -> str:
     if verdict.ours is None:
         return "not finite"
     seeds = f" ({verdict.n_seeds} seeds)" if (verdict.n_seeds or 1) > 1 else ""
-    spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.2g}"
-    return f"{verdict.ours:.4g}{spread}{seeds}"
+    if verdict.stderr:
+        decimals = _decimals(verdict.stderr)
+        spread = f" &plusmn; {verdict.stderr:.{decimals}f}"
+        return f"{verdict.ours:.{decimals}f}{spread}{seeds}"
+    beside = [verdict.published, verdict.target]
+    return _short(verdict.ours, *(x for x in beside if x is not None)) + seeds
 
 
 def _beside(line: Line) -> str:
@@ -274,7 +284,8 @@ def _beside(line: Line) -> str:
         return f"paper {_printed(line)}{spread}"
     if line.verdict is None or line.verdict.target is None:
         return ""
-    return f"{line.verdict.rule} {line.verdict.target:.4g}"
+    ours = [] if line.verdict.ours is None else [line.verdict.ours]
+    return f"{line.verdict.rule} {_short(line.verdict.target, *ours)}"
 
 
 def _printed(line: Line) -> str:
@@ -302,9 +313,24 @@ def _around(line: Line, references: References) -> list[str]:
             if column in reference.values:
                 found[reference.kind] = _number(reference.values[column])
     if line.verdict is not None and line.verdict.null is not None:
-        found["null"] = f"{line.verdict.null:.4g}"
+        found["null"] = _short(line.verdict.null)
     exact = f"exact {found['exact']}" if found["exact"] else ""
     return [text for text in (found["null"], exact) if text]
+
+
+def _decimals(stderr: float) -> int:
+    """Decimals that show the first digit of a standard error, two if that is a 1."""
+    first, power = f"{stderr:e}".split("e")
+    return max(0, -int(power) + first.startswith("1"))
+
+
+def _short(value: float, *others: float) -> str:
+    """Three digits, or as many more as tell a number from those beside it."""
+    for digits in range(3, 7):
+        text = f"{value:.{digits}g}"
+        if all(text != f"{x:.{digits}g}" or x == value for x in others):
+            break
+    return text
 
 
 def _number(value: float) -> str:
