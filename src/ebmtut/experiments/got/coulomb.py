@@ -115,9 +115,9 @@ def describe(coupling: Tensor) -> dict[str, float]:
 
 
 def draw_coulomb(result: Result) -> Figure:
-    """Draw the couplings of Sinkhorn's iteration above those of Gibbs-OT."""
+    """Draw the couplings of Sinkhorn's iteration and of Gibbs-OT."""
     entropic, *_, gibbs = methods_of(result.config)
-    return line.draw_plans(result, (entropic, gibbs), "near", "within 2 points {:.2f}")
+    return line.draw_plans(result, (entropic, gibbs), "near", "within 2 points: {:.2f}")
 
 
 def check_coulomb(result: Result) -> list[Verdict]:

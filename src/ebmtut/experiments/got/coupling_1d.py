@@ -238,7 +238,7 @@ def stopping_table(
 
 
 def draw_coupling(result: Result) -> Figure:
-    """Draw the couplings, a row per solver, of several settings the middle one."""
+    """Draw the couplings, a panel per solver, of several settings the middle one."""
     every = methods_of(result.config)
     solvers = dict.fromkeys(method.solver for method in every)
     groups = [[m for m in every if m.solver == solver] for solver in solvers]
@@ -249,22 +249,17 @@ def draw_coupling(result: Result) -> Figure:
 def draw_plans(
     result: Result, methods: Sequence[Method], metric: str, text: str
 ) -> Figure:
-    """Draw couplings, a row per method and a column per number of iterations."""
+    """Draw the couplings after the most iterations, a panel per method."""
     table = result.scalars["table"]
-    every = table[methods[0].key]
-    budgets = [n for n in ("10", "200", "5000") if n in every] or [*every]
-    size = (1.4 * len(budgets) + 0.6, 1.65 * len(methods) + 0.5)
-    figure, axes = plt.subplots(len(methods), len(budgets), figsize=size, squeeze=False)
-    for row, method in zip(axes, methods, strict=True):
-        row[0].set_ylabel(method.label.replace(", ", "\n"))
-        for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
-            cell = table[method.key][budget]
-            ax.set_xlabel(text.format(np.mean(cell[metric])), labelpad=1)
-    for ax, budget in zip(axes[0], budgets, strict=True):
-        ax.set_title(f"{budget} iterations")
-    figure.supxlabel("position of mass in q", fontsize=10)
-    figure.supylabel("position of mass in p", fontsize=10)
+    size = (2.6 * len(methods), 3.0)
+    figure, axes = plt.subplots(1, len(methods), figsize=size, sharey=True)
+    for ax, method in zip(axes, methods, strict=True):
+        budget = max(table[method.key], key=int)
+        draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
+        number = text.format(np.mean(table[method.key][budget][metric]))
+        ax.set_title(f"{method.label}\n{number}", color=COLORS[method.solver])
+        ax.set_xlabel("from x, in p")
+    axes[0].set_ylabel("to y, in q")
     return figure
 
 
@@ -273,29 +268,43 @@ def draw_budgets(result: Result) -> Figure:
     shown = ("Sinkhorn", "Gibbs-OT")
     methods = [m for m in methods_of(result.config) if m.solver in shown]
     table = result.scalars["table"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(5.6, 3.6))
+    figure, axes = plt.subplots(1, 2, figsize=(5.2, 3.6), sharex=True, sharey=True)
     styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
+    ends: list[dict[str, tuple[float, str]]] = [{}, {}]
     for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
-        row = table[method.key]
-        label = method.label.split(", k")[0]
+        row, color = table[method.key], COLORS[method.solver]
         entropic = method.solver == "Sinkhorn"
         line = styles[method.parameter] if entropic else "-"
-        for ax, metric in ((left, "dual"), (right, "excess")):
+        label = f"ε = {method.parameter:g}/N" if entropic else "Gibbs-OT"
+        for ax, metric, end in zip(axes, ("dual", "excess"), ends, strict=True):
             if all(metric in cell for cell in row.values()):
                 n = [int(budget) for budget in row]
                 found = [mean_and_stderr(cell[metric]) for cell in row.values()]
                 mean = [100 * m for m, _ in found]
                 error = [100 * (e or 0) for _, e in found]
-                style = {"color": COLORS[method.solver], "ls": line, "label": label}
-                ax.errorbar(n, mean, error, marker="o", ms=3, **style)
-    for ax, title in (
-        (left, "potentials:\nrelative duality gap, %"),
-        (right, "plan:\nexcess cost, %"),
+                ax.errorbar(n, mean, error, marker="o", ms=3, color=color, ls=line)
+                end[label] = mean[-1], color
+    for ax, title, end in zip(
+        axes,
+        ("potentials: duality gap, %", "plan: excess cost, %"),
+        ends,
+        strict=True,
     ):
         ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        ax.set(xlim=(0.7, 4e5), xticks=[1, 10, 100, 1000])
+        ax.set_xticklabels(["1", "10", "100", "1000"])
+        ax.minorticks_off()
+        label_ends(ax, max(int(n) for n in next(iter(table.values()))), end)
+    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     return figure
+
+
+def label_ends(ax: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Name curves at their right ends on a logarithmic axis, a line of text apart."""
+    lowest = 0.0
+    for label, (y, color) in sorted(ends.items(), key=lambda item: item[1][0]):
+        lowest = max(y, 1.6 * lowest)
+        ax.text(1.5 * x, lowest, label, c=color, va="center", fontsize=9)
 
 
 def budgets_table(
@@ -336,15 +345,16 @@ stops_table = Pivot(
 
 
 def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
-    """Show a coupling in its colour, and the exact one as fine dots."""
+    """Shade a coupling in its colour, and mark the exact one by circles."""
     shades = LinearSegmentedColormap.from_list("", ["white", color])
-    coupling = result.arrays[name]
+    coupling = result.arrays[name].T  # from p to the right, to q upwards
     ax.imshow(
-        coupling, cmap=shades, vmin=0, vmax=200, origin="lower", extent=(0, 1, 0, 1)
+        coupling, cmap=shades, vmin=0, vmax=120, origin="lower", extent=(0, 1, 0, 1)
     )
-    y, x = ((k + 0.5) / len(coupling) for k in np.nonzero(result.arrays["exact"]))
-    ax.plot(x, y, ",", color=COLORS["exact"], alpha=0.5)
-    ax.set(xticks=[0, 1], yticks=[0, 1])
+    x, y = ((k + 0.5) / len(coupling) for k in np.nonzero(result.arrays["exact"]))
+    some = slice(None, None, 10)
+    ax.plot(x[some], y[some], "o", ms=4, mew=0.6, mfc="none", mec=COLORS["exact"])
+    ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
 def check_coupling(result: Result) -> list[Verdict]:

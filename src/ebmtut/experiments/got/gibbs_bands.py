@@ -97,44 +97,44 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
 
 
 def draw_bands(result: Result) -> Figure:
-    """Draw g, h, U, L and the bands of the conditionals, early and at the end.
-
-    At the end the early U and L are drawn behind the last ones, as wide lines.
-    """
+    """Draw early samples and c-transforms over the c-transforms at the end."""
     z, table = result.arrays, result.scalars["table"]
-    level = result.scalars["level"]
-    shown = list(table)[:: max(1, len(table) - 1)]
-    figure, axes = plt.subplots(
-        2, len(shown), figsize=(5.2, 4.0), sharex=True, squeeze=False
-    )
+    first, *_, last = table
+    reach = -math.log(1 - result.scalars["level"]) * table[first]["temperature"][0]
+    figure, axes = plt.subplots(1, 2, figsize=(5.2, 3.1), sharey=True)
     tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
     low, high = min(map(np.min, tops)), max(map(np.max, tops))
-    margin = 0.3 * (high - low)
-    for (upper, lower), n in zip(axes.T, shown, strict=True):
-        temperature = table[n]["temperature"][0]
-        reach = -math.log(1 - level) * temperature
-        upper.set_title(f"{n} iterations, T = {temperature:.0e}")
-        for ax, name, edge, sign, mass in (
-            (upper, "g", "U", -1, "p"),
-            (lower, "h", "L", 1, "q"),
+    margin = 0.5 * (high - low)
+    for ax, name, edge, sign, mass in (
+        (axes[0], "g", "U", -1, "p"),
+        (axes[1], "h", "L", 1, "q"),
+    ):
+        limit, value = z[f"{first}/{edge}"], z[f"{first}/{name}"]
+        far = limit + sign * reach / z[mass]
+        ax.fill_between(z["x"], limit, far, color="#E6E6E6", lw=0)
+        ax.plot(z["x"], z[f"{last}/{edge}"], color="#A6CEE3", lw=6)
+        ax.plot(z["x"], limit, color=COLORS["exact"], lw=1.2)
+        ax.plot(z["x"], value, ".", ms=3, color=SIDES[mass])
+        ax.set(ylim=(low - margin, high + margin), xticks=[0, 0.5, 1])
+        ax.set(xlabel="position x", title=f"samples {name}, c-transform {edge}")
+    axes[0].set_ylabel("potential")
+    for ax, edge, free in ((axes[0], "U", 0.97), (axes[1], "L", 0.17)):
+        for k, (text, color) in enumerate(
+            (
+                (f"{edge} after {first} iterations", COLORS["exact"]),
+                (f"{edge} after {last} iterations", "#5A9BC4"),
+            )
         ):
-            limit, value = z[f"{n}/{edge}"], z[f"{n}/{name}"]
-            far = limit + sign * reach / z[mass]
-            ax.fill_between(z["x"], limit, far, color="#E3E3E3", lw=0, label="95 %")
-            if n != shown[0]:
-                early = z[f"{shown[0]}/{edge}"]
-                text = f"{edge} after {shown[0]}"
-                ax.plot(z["x"], early, color="#F0C869", lw=6, label=text)
-            ax.plot(z["x"], value, ".", ms=2.5, color=SIDES[mass], label=name)
-            ax.plot(z["x"], limit, color=COLORS["exact"], lw=0.8, label=edge)
-            ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
-        lower.set_xlabel("x")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("potential")
-    for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
-        ax.legend(loc=free, markerscale=3, ncols=2, columnspacing=1, fontsize=9)
-    for ax in axes[:, 1:].flat:
-        ax.set_yticklabels([])
+            ax.text(
+                0.97,
+                free - 0.09 * k,
+                text,
+                color=color,
+                transform=ax.transAxes,
+                ha="right",
+                va="top",
+                fontsize=9,
+            )
     return figure
 
 

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.plotting import COLORS, OKABE_ITO, image_grid
+from ebmtut.plotting import COLORS, OKABE_ITO, image_grid, plain_log
 from ebmtut.results import Result, load_result
 from ebmtut.transport import ExactOT
 
@@ -43,27 +43,41 @@ def draw_duality(
     left.axis("off")
     right.set_xticks(range(len(y)), [f"{j + 1}" for j in range(len(y))])
     right.set_yticks(range(len(x)), [f"{i + 1}" for i in range(len(x))])
-    right.set(xlabel="hole", ylabel="heap", title="cost − price")
+    right.set(xlabel="hole", ylabel="heap", title="slack: cost − price")
     return figure
 
 
 def quantile_barycentre(x: Tensor, given: Tensor) -> Tensor:
-    """Return the distribution whose quantile function is the mean of those given."""
-    levels = (torch.arange(_N_LEVELS).to(x) + 0.5) / _N_LEVELS
-    place = torch.searchsorted(given.cumsum(1), levels.repeat(len(given), 1))
-    quantiles = x[place.clamp(max=len(x) - 1)]
-    return torch.histc(quantiles.mean(0), len(x), 0.0, 1.0) / _N_LEVELS
+    """Return the distribution whose quantile function is the mean of those given.
+
+    The mass of a point is spread evenly over its cell of [0, 1].
+    """
+    edges = np.linspace(0, 1, len(x) + 1)
+    levels = np.linspace(0, 1, _N_LEVELS + 1)
+    below = torch.nn.functional.pad(given.cumsum(1), (1, 0)).numpy()
+    quantiles = np.mean([np.interp(levels, row / row[-1], edges) for row in below], 0)
+    return torch.from_numpy(np.diff(np.interp(edges, quantiles, levels))).to(x)
 
 
 def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     """Draw what was learned over the given distributions and their barycentre."""
     figure, ax = plt.subplots(figsize=(5.2, 2.6))
-    ax.fill_between(x, given.amax(0), color="#DDDDDD", label="given")
-    ax.plot(x, given.mean(0), ":", color="k", label="mean of the masses")
-    ax.plot(x, quantile_barycentre(x, given), color=COLORS["exact"], label="quantiles")
-    ax.plot(x, found, color=COLORS["Gibbs-OT"], label="learned")
-    ax.set(xlabel="x", ylabel="mass")
-    ax.legend(loc="upper right", fontsize=9)
+    for row in given:
+        ax.fill_between(x, row, color="#DDDDDD", lw=0)
+        top = int(row.argmax())
+        ax.text(x[top], row[top], "given", c="#777777", ha="center", va="bottom")
+    exact = quantile_barycentre(x, given)
+    ax.plot(x, exact, "--", color=COLORS["exact"], zorder=3)
+    ax.plot(x, found, color=COLORS["Gibbs-OT"], lw=3)
+    top = int(exact.argmax())
+    how = {"ha": "right", "va": "center"}
+    for name, at, height in (
+        ("learned", "Gibbs-OT", 0.92),
+        ("exact\nbarycentre", "exact", 0.65),
+    ):
+        place = x[top] - 0.08, height * exact[top]
+        ax.text(*place, name, c=COLORS[at], **how)
+    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * given.max()))
     return figure
 
 
@@ -71,9 +85,11 @@ def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
     """Draw two distributions on a line."""
     figure, ax = plt.subplots(figsize=(5.2, 2.0))
     for name, mass in (("p", p), ("q", q)):
-        ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, label=name)
-    ax.set(xlabel="x", ylabel="mass", ylim=0)
-    ax.legend()
+        ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, lw=0)
+        top = int(mass.argmax())
+        place = {"c": SIDES[name], "ha": "center", "va": "bottom"}
+        ax.text(x[top], mass[top], name, **place)
+    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * max(p.max(), q.max())))
     return figure
 
 
@@ -117,18 +133,24 @@ def oracle_points(study: Result) -> dict[str, np.ndarray]:
 def draw_oracles(study: Result) -> Figure:
     """Draw the exact cost of learned models over the CPU time of their learning."""
     figure, ax = plt.subplots(figsize=(5.2, 3.4))
+    low, high = 1.1, 1.65
     for name, rows in oracle_points(study).items():
         epochs, seconds, cost, error = rows.T
-        ax.errorbar(seconds, cost, error, fmt="o-", color=COLORS[name], label=name)
-        for n, x, y in zip(epochs, seconds, cost, strict=True):
-            ax.annotate(
-                f"{n:.0f}",
-                (x, y),
-                xytext=(3, 5),
-                textcoords="offset points",
-                color=COLORS[name],
-                fontsize=9,
-            )
-    ax.set(xscale="log", xlabel="CPU seconds", ylabel="transport cost, pixels")
-    ax.legend()
+        color = COLORS[name]
+        ax.errorbar(seconds, cost, error, fmt="o-", color=color, capsize=3)
+        first = min(k for k in range(len(rows)) if cost[k] < high)
+        for k, (n, at) in enumerate(zip(epochs, cost, strict=True)):
+            text = f"{name}, {n:.0f} epochs" if k == first else f"{n:.0f}"
+            how = {"color": color, "fontsize": 9, "textcoords": "offset points"}
+            if at > high:  # the line leaves the axis
+                text, at = f"↑ {n:.0f} epochs: {at:.2f}", high - 0.02
+                how |= {"xytext": (-20, 0), "ha": "right"}
+                ax.annotate(text, (seconds[first], at), **how)
+            else:
+                above = (6 * (k > first) - 4, 10), "left" if k == first else "center"
+                how["xytext"], how["ha"] = ((8, -4), "left") if first else above
+                ax.annotate(text, (seconds[k], at), **how)
+    plain_log(ax.xaxis)
+    ax.set(xlabel="CPU seconds of the learning", ylabel="transport cost, pixels")
+    ax.set(ylim=(low, high), xlim=(0.2, 90))
     return figure

@@ -329,18 +329,18 @@ _COLUMNS = {"got/wnmf-digits": "200 fives", "got/wnmf-faces": "400 faces"}
 
 
 def draw_factors(result: Result) -> Figure:
-    """Draw the components of each method, each scaled to its own largest value."""
+    """Draw components of each method, all of faces, each scaled to its own top."""
     methods = result.scalars["methods"]
-    n = len(result.arrays["NMF"])
-    across = min(10, n)
+    # Photographs are light on dark, ink is dark on light.
+    faces = result.config["source"] in ("ORL", "drawn faces")
+    n = len(result.arrays["NMF"]) if faces else min(16, len(result.arrays["NMF"]))
+    across = min(10 if faces else 8, n)
     down = -(-n // across)
     height = 5.2 * down / across + 0.3
     figure, axes = plt.subplots(len(methods), 1, figsize=(5.2, len(methods) * height))
-    # Photographs are light on dark, ink is dark on light.
-    faces = result.config["source"] in ("ORL", "drawn faces")
     for ax, (method, row) in zip(axes, methods.items(), strict=True):
         kwargs = {"cmap": "gray"} if faces else {}
-        image_grid(ax, result.arrays[method], across, vmin=0, vmax=255, **kwargs)
+        image_grid(ax, result.arrays[method][:n], across, vmin=0, vmax=255, **kwargs)
         cost = in_pixels(row["cost"], result)
         ax.set_title(
             f"{method}: transport cost {cost:.2f} pixels", color=COLORS[method]
