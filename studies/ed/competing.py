@@ -165,5 +165,8 @@ STUDIES = {
 }
 
 if __name__ == "__main__":
+    # Workers look classes up by their module, and in them __main__ is another one.
+    from studies.ed import competing
+
     torch.set_num_threads(1)
-    run_study(STUDIES, __doc__)
+    run_study(competing.STUDIES, __doc__)
