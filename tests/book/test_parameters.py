@@ -58,8 +58,9 @@ def test_table_has_other_values_than_the_defaults(
 
 #: Parameters whose upper end differs from other values in nothing but time.
 ONLY_TIME = {"n_steps", "longest"}
-#: Ends whose runs take minutes: a large lattice, and the steps that the scale says.
-TOO_LONG = {("side", 32), ("n_live", 0)}
+#: Ends whose runs take minutes: a large lattice, the steps that the scale says, and the
+#: notes of Gibbs-OT on many points (its story page is tried with as many).
+TOO_LONG = {("side", 32), ("n_live", 0), ("n_points", 512)}
 
 
 def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,7 +66,14 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     for row in given:
         ax.fill_between(x, row, color="#DDDDDD", lw=0)
         top = int(row.argmax())
-        ax.text(x[top], row[top], "given", c="#777777", ha="center", va="bottom")
+        ax.text(
+            float(x[top]),
+            float(row[top]),
+            "given",
+            c="#777777",
+            ha="center",
+            va="bottom",
+        )
     exact = quantile_barycentre(x, given)
     ax.plot(x, exact, "--", color=COLORS["exact"], zorder=3)
     ax.plot(x, found, color=COLORS["Gibbs-OT"], lw=3)
@@ -75,9 +83,9 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
         ("learned", "Gibbs-OT", 0.92),
         ("exact\nbarycentre", "exact", 0.65),
     ):
-        place = x[top] - 0.08, height * exact[top]
+        place = float(x[top]) - 0.08, height * float(exact[top])
         ax.text(*place, name, c=COLORS[at], **how)
-    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * given.max()))
+    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * float(given.max())))
     return figure
 
 
@@ -88,8 +96,9 @@ def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
         ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, lw=0)
         top = int(mass.argmax())
         place = {"c": SIDES[name], "ha": "center", "va": "bottom"}
-        ax.text(x[top], mass[top], name, **place)
-    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * max(p.max(), q.max())))
+        ax.text(float(x[top]), float(mass[top]), name, **place)
+    top_mass = float(torch.stack([p, q]).max())
+    ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * top_mass))
     return figure
 
 
@@ -141,7 +150,8 @@ def draw_oracles(study: Result) -> Figure:
         first = min(k for k in range(len(rows)) if cost[k] < high)
         for k, (n, at) in enumerate(zip(epochs, cost, strict=True)):
             text = f"{name}, {n:.0f} epochs" if k == first else f"{n:.0f}"
-            how = {"color": color, "fontsize": 9, "textcoords": "offset points"}
+            how: dict[str, Any] = {"color": color, "textcoords": "offset points"}
+            how["fontsize"] = 9
             if at > high:  # the line leaves the axis
                 text, at = f"↑ {n:.0f} epochs: {at:.2f}", high - 0.02
                 how |= {"xytext": (-20, 0), "ha": "right"}
