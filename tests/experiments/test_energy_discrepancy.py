@@ -44,7 +44,7 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
+from ebmtut.experiments.ed.ising_heatmaps import draw_edges
 from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
 from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.ed.variants import (
@@ -627,10 +627,13 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
     for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
         plt.close(get_experiment(id).figure(result))
-    figure = draw_by_distance(result, farthest=2)
-    marks = [line.get_ydata()[0] for line in figure.axes[0].lines]
-    edges = truth > 0
-    assert marks[0] == pytest.approx(float(learned[edges].mean()))
+    figure = draw_edges(result)
+    assert len(figure.axes) == len(config.methods)
+    others, edges = (p.get_data() for p in figure.axes[0].patches)
+    for drawn, pairs in ((others, truth == 0), (edges, truth > 0)):
+        kept = learned[pairs & torch.ones_like(truth).triu(1).bool()]
+        counts, _ = np.histogram(kept.numpy(), drawn.edges)
+        assert np.allclose(drawn.values, counts / counts.max())
     plt.close(figure)
 
 

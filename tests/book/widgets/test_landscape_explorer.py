@@ -66,11 +66,11 @@ def test_keyboard_and_mouse_choose_the_landscape(visit: Visit) -> None:
     assert visit.wrong() == []
     assert seen(page) == number(0.1, 16, 1)
 
-    eps = slider(page, "eps")
+    eps = slider(page, "noise ε")
     eps.focus()
     page.keyboard.press("ArrowRight")
     assert seen(page) == number(0.5, 16, 1)
-    assert eps.get_attribute("aria-valuetext") == "eps 0.5"
+    assert eps.get_attribute("aria-valuetext") == "noise ε 0.5"
     page.keyboard.press("End")
     assert seen(page) == number(0.9, 16, 1)
 
@@ -79,7 +79,7 @@ def test_keyboard_and_mouse_choose_the_landscape(visit: Visit) -> None:
     assert seen(page) == number(0.9, 64, 1)
     assert page.get_by_text(f"{0.01 * number(0.9, 64, 1):.2f} nats").is_visible()
 
-    w = slider(page, "w")
+    w = slider(page, "stabiliser w")
     box = w.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 0.98 * box["width"], box["y"] + box["height"] / 2)
@@ -90,11 +90,12 @@ def test_keyboard_and_mouse_choose_the_landscape(visit: Visit) -> None:
 
 def test_divergence_is_said_for_its_setting(visit: Visit) -> None:
     page = visit.page
-    slider(page, "M").press("Home")
-    slider(page, "w").press("Home")
+    slider(page, "negatives M").press("Home")
+    slider(page, "stabiliser w").press("Home")
     assert page.locator("p", has_text="diverged").is_visible()
     label = page.locator("canvas").first.get_attribute("aria-label")
-    assert label == "Landscape learned with eps = 0.1, M = 1, w = 0: diverged"
+    setting = "noise ε = 0.1, negatives M = 1, stabiliser w = 0"
+    assert label == f"Landscape learned with {setting}: diverged"
     # The canvas holds a text now, larger than a landscape of 8 x 8.
     assert page.evaluate(BRIGHTEST)[0] > 8
 
@@ -102,7 +103,7 @@ def test_divergence_is_said_for_its_setting(visit: Visit) -> None:
 def test_focus_is_seen(visit: Visit) -> None:
     visit.page.keyboard.press("Tab")
     style = "e => getComputedStyle(e).outlineStyle"
-    assert slider(visit.page, "eps").evaluate(style) == "solid"
+    assert slider(visit.page, "noise ε").evaluate(style) == "solid"
 
 
 def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> None:
@@ -207,9 +208,9 @@ def test_the_button_asks_the_kernel_and_shows_its_answer(live: Visit) -> None:
     assert page.locator("p").text_content() == line
 
     # Another setting has not been learned here; back, and the picture is still there.
-    slider(page, "eps").press("ArrowRight")
+    slider(page, "noise ε").press("ArrowRight")
     assert not page.get_by_text("learned here", exact=True).is_visible()
-    slider(page, "eps").press("ArrowLeft")
+    slider(page, "noise ε").press("ArrowLeft")
     assert page.get_by_text("learned here", exact=True).is_visible()
     page.evaluate(answer, [place, "diverged", -1])
     assert page.locator("p").text_content() == f"{stored}; learned here: diverged"
