@@ -49,7 +49,8 @@ def draw_edges(result: Result) -> Figure:
     size = (4.5, 1.1 * len(table) + 0.6)
     figure, axes = plt.subplots(len(table), 1, figsize=size, sharex=True, squeeze=False)
     for ax, (method, couplings) in zip(axes[:, 0], learned.items(), strict=True):
-        for kind, color in zip(kinds.values(), ("#999999", COLORS[method]), strict=True):
+        colors = ("#999999", COLORS[method])
+        for kind, color in zip(kinds.values(), colors, strict=True):
             counts, _ = np.histogram(couplings[kind], bins)
             ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.8)
         ax.vlines(true, 0, 1.1, color="black", lw=1, ls="--")
