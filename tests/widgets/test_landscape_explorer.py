@@ -31,9 +31,9 @@ def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
     assert widget.notes == list(packed.notes)
     assert widget.shown == list(packed.shown)
     assert widget.choices == [
-        {"name": "eps", "values": ["0.1", "0.5"]},
-        {"name": "M", "values": ["1", "32"]},
-        {"name": "w", "values": ["0", "1"]},
+        {"name": "noise ε", "values": ["0.1", "0.5"]},
+        {"name": "negatives M", "values": ["1", "32"]},
+        {"name": "stabiliser w", "values": ["0", "1"]},
     ]
 
 

@@ -41,6 +41,7 @@ class Pivot:
     factors: Mapping[str, float] = field(default_factory=dict)
     caption: str | Callable[[Result], str] = ""
     digits: int = 3
+    even: bool = False  # as for `Table`
 
     def __call__(self, result: Result) -> Table:
         """Draw the table of a result."""
@@ -60,7 +61,9 @@ class Pivot:
         columns |= {head: [row.get(head) for row in cells] for head in heads}
         words = self.caption
         text = words(result) if callable(words) else words.format_map(result.config)
-        return Table(columns, caption=text, kinds=kinds, digits=self.digits)
+        return Table(
+            columns, caption=text, kinds=kinds, digits=self.digits, even=self.even
+        )
 
     def _row(self, result: Result, entry: Any, keys: dict[str, str]) -> dict[str, Cell]:
         row: dict[str, Cell] = {}
@@ -73,7 +76,8 @@ class Pivot:
                     continue  # a name that this row has not
                 mean, error = mean_and_stderr(value if type(value) is list else [value])
                 error = None if error is None else abs(factor) * error
-                row[head.format_map(found)] = (factor * mean, error)
+                value = factor * mean
+                row[head.format_map(found)] = value if error is None else (value, error)
         return row
 
 

@@ -32,6 +32,8 @@ Learner: TypeAlias = Callable[
 
 # Where the sliders stand at first: the paper's setting, or the nearest.
 _START = {"eps": 0.1, "M": 32, "w": 1}
+# What stands beside the sliders.
+_LABELS = {"eps": "noise ε", "M": "negatives M", "w": "stabiliser w"}
 
 
 class LandscapeExplorer(anywidget.AnyWidget):
@@ -137,7 +139,7 @@ def landscape_explorer(
     widget = LandscapeExplorer(
         selected=_start(packed),
         choices=[
-            {"name": name, "values": [f"{v:g}" for v in values]}
+            {"name": _LABELS[name], "values": [f"{v:g}" for v in values]}
             for name, values in packed.choices.items()
         ],
         notes=list(packed.notes),

@@ -63,11 +63,11 @@ def test_keyboard_and_mouse_choose_the_landscape(visit):
     assert visit.wrong() == []
     assert seen(page) == number(0.1, 16, 1)
 
-    eps = slider(page, "eps")
+    eps = slider(page, "noise ε")
     eps.focus()
     page.keyboard.press("ArrowRight")
     assert seen(page) == number(0.5, 16, 1)
-    assert eps.get_attribute("aria-valuetext") == "eps 0.5"
+    assert eps.get_attribute("aria-valuetext") == "noise ε 0.5"
     page.keyboard.press("End")
     assert seen(page) == number(0.9, 16, 1)
 
@@ -76,7 +76,7 @@ def test_keyboard_and_mouse_choose_the_landscape(visit):
     assert seen(page) == number(0.9, 64, 1)
     assert page.get_by_text(f"{0.01 * number(0.9, 64, 1):.2f} nats").is_visible()
 
-    w = slider(page, "w")
+    w = slider(page, "stabiliser w")
     box = w.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 0.98 * box["width"], box["y"] + box["height"] / 2)
@@ -170,9 +170,9 @@ def test_the_button_asks_the_kernel_and_shows_its_answer(live):
     assert page.locator("p").text_content() == line
 
     # Another setting has not been learned here; back, and the picture is still there.
-    slider(page, "eps").press("ArrowRight")
+    slider(page, "noise ε").press("ArrowRight")
     assert not page.get_by_text("learned here", exact=True).is_visible()
-    slider(page, "eps").press("ArrowLeft")
+    slider(page, "noise ε").press("ArrowLeft")
     assert page.get_by_text("learned here", exact=True).is_visible()
     page.evaluate(answer, [place, "diverged", -1])
     assert page.locator("p").text_content() == f"{stored}; learned here: diverged"

@@ -408,6 +408,7 @@ def draw_samples(
     across = 2 if len(panels) == 4 else 4
     shape = (len(sets) * -(-len(panels) // across), across)
     figure, axes = plt.subplots(*shape, figsize=panel_size(*shape), squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.12, hspace=0.08)
     for ax in axes.flat:
         ax.set_axis_off()
     for name, lines in zip(sets, axes.reshape(len(sets), -1), strict=True):

@@ -36,28 +36,31 @@ def draw_heatmaps(result: Result) -> Figure:
     return figure
 
 
-def draw_by_distance(result: Result, farthest: int = 6) -> Figure:
-    """Draw the couplings of the first lattice by the distance of their sites."""
+def draw_edges(result: Result) -> Figure:
+    """Draw what is learned for the edges of the first lattice and for other pairs."""
     table = result.scalars["table"]
     column = next(iter(next(iter(table.values()))))
     truth = result.arrays[f"truth/{column}"]
-    side = round(len(truth) ** 0.5)
-    site = np.arange(len(truth))
-    steps = [np.abs(np.subtract.outer(v, v)) for v in (site // side, site % side)]
-    distance = sum(np.minimum(step, side - step) for step in steps)
-    figure, ax = plt.subplots(figsize=(4.5, 2.6))
-    for at in range(1, farthest + 1):
-        ax.hlines(truth[distance == at].mean(), at - 0.4, at + 0.4, color="black")
-    for k, method in enumerate(table):
-        learned = result.arrays[f"{method}/{column}"]
-        for at in range(1, farthest + 1):
-            found = learned[distance == at]
-            x, color = at + 0.22 * (k - (len(table) - 1) / 2), COLORS[method]
-            ax.vlines(x, *np.percentile(found, (1, 99)), color=color, lw=2)
-            label = method if at == 1 else None
-            ax.plot(x, found.mean(), "o", color=color, ms=6, label=label)
-    ax.set(xlabel="distance of the two sites", ylabel="learned coupling")
-    ax.legend()
+    pairs = np.triu(np.ones_like(truth, dtype=bool), k=1)
+    kinds = {"no edge": pairs & (truth == 0), "edge": pairs & (truth != 0)}
+    true = [float(truth[kind].mean()) for kind in kinds.values()]
+    learned = {name: result.arrays[f"{name}/{column}"] for name in table}
+    bins = np.histogram_bin_edges([x[pairs] for x in learned.values()], bins=50)
+    size = (4.5, 1.1 * len(table) + 0.6)
+    figure, axes = plt.subplots(len(table), 1, figsize=size, sharex=True, squeeze=False)
+    for ax, (method, couplings) in zip(axes[:, 0], learned.items(), strict=True):
+        colors = ("#999999", COLORS[method])
+        for kind, color in zip(kinds.values(), colors, strict=True):
+            counts, _ = np.histogram(couplings[kind], bins)
+            ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.8)
+        ax.vlines(true, 0, 1.1, color="black", lw=1, ls="--")
+        ax.text(0.99, 0.6, method, transform=ax.transAxes, ha="right", fontsize=11,
+                color=COLORS[method])  # fmt: skip
+        ax.set(yticks=[], ylim=(0, 1.1))
+        ax.spines["left"].set_visible(False)
+    for name, at in zip(kinds, true, strict=True):
+        axes[0, 0].text(at, 1.15, f"{name}: {at:g}", ha="center", va="bottom")
+    axes[-1, 0].set_xlabel("learned coupling")
     return figure
 
 

@@ -75,6 +75,7 @@ BY_LATTICE = Pivot(
         "ED-Bern": "/table/ED-Bern/{lattice}/nlr",
         "ED-Grid": "/table/ED-Grid/{lattice}/nlr",
     },
+    even=True,
 )
 
 

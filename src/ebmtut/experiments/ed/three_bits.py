@@ -20,6 +20,7 @@ def draw_forces(
     for ax, (title, force) in zip(axes, forces.items(), strict=True):
         corners = state_cube(ax, title, sizes=900 * force, colors="C1")
         ax.plot(*corners[path[0]], "o", ms=21, mfc="none", mec="black", mew=1.5)
+        ax.texts[path[0]].set_position((9, 9))  # outside the ring
     start, end = (corners[k] for k in path)
     arrow = {"arrowstyle": "->", "shrinkA": 12, "shrinkB": 12}
     axes[-1].annotate("", end, start, arrowprops=arrow)
@@ -28,10 +29,7 @@ def draw_forces(
 
 def draw_classes(classes: Mapping[str, Int[Tensor, " n_states"]]) -> Figure:
     """Draw the eight states of each channel, those of one class in one colour."""
-    figure, axes = plt.subplots(-(-len(classes) // 2), 2, figsize=(4.2, 4.2))
-    for ax in axes.flat[len(classes) :]:
-        ax.set_visible(False)
-    for ax, (title, numbers) in zip(axes.flat, classes.items(), strict=False):
-        colors = [f"C{int(k)}" for k in numbers]
-        state_cube(ax, title, sizes=90, colors=colors)
+    figure, axes = plt.subplots(1, len(classes), figsize=(4.2, 2.4))
+    for ax, (title, numbers) in zip(axes, classes.items(), strict=True):
+        state_cube(ax, title, sizes=90, colors=[f"C{int(k)}" for k in numbers])
     return figure
