@@ -93,7 +93,6 @@ def test_run_resumes_draws_and_judges(tmp_path):
         ({"feature_side": 4}, "feature_side"),
         ({"feature_side": 15}, "feature_side"),
         ({"n_features": 0}, "n_features"),
-        ({"n_features": 3}, "n_features"),
         ({"n_images": 0}, "n_images"),
         ({"n_shown": 0}, "n_shown"),
         ({"data_seed": -1}, "data_seed"),
@@ -108,6 +107,12 @@ def test_features_may_be_as_large_as_the_images():
     config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
     result = ROW.run(replace(config, protocols=("one copy",)))
     assert result.arrays["one copy/features"].shape == (1, 5, 14, 14)
+
+
+def test_there_may_be_fewer_features_than_shapes():
+    result = ROW.run(replace(TINY, n_features=1, protocols=("one copy", "Gibbs")))
+    assert result.arrays["one copy/features"].shape == (2, 1, 6, 6)
+    assert max(result.scalars["table"]["one copy"]["found"]) <= 1
 
 
 @pytest.mark.parametrize(
