@@ -107,10 +107,11 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
         for ax, (x, y) in zip((left, right), places, strict=True):
             ax.text(x, y, label, color=style["color"], size=11, va="center")
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
-    left.set(title="fraction of MAP states", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
-    right.set(title="magnetisation", ylim=(-0.7, 0.12), yticks=(-0.6, -0.3, 0))
+    left.set(title="fraction of MAP states", ylim=(None, 1.02))
+    right.set(title="magnetisation", ylim=(None, 0.12))
     for ax in (left, right):
         ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
+        ax.locator_params(axis="y", nbins=4)
     return figure
 
 
