@@ -105,7 +105,7 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
         left.plot(found, **style)
         right.plot([magnetisation(x) for x in runs], **style)
         for ax, (x, y) in zip((left, right), places, strict=True):
-            ax.text(x, y, label, color=style["color"], size=11, va="center")
+            ax.text(x, y, label, color=COLORS[color], size=11, va="center")
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
     left.set(title="fraction of MAP states", ylim=(None, 1.02))
     right.set(title="magnetisation", ylim=(None, 0.12))
@@ -151,9 +151,9 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
             values.append(divergence(data, by_ones(x)))
         style: dict[str, Any] = {"color": COLORS[color], "marker": marker, "ms": 3.5}
         ax.plot(thetas, values, **style)
-        text = {"color": COLORS[color], "ha": "center" if init == "zero" else "left"}
-        box = {"color": "white", "pad": 1}
-        ax.text(*places[init], f"PMP, {label}", bbox=box, **text)
+        side, box = "center" if init == "zero" else "left", {"color": "white", "pad": 1}
+        text: dict[str, Any] = {"color": COLORS[color], "ha": side, "bbox": box}
+        ax.text(*places[init], f"PMP, {label}", **text)
     # Ticks above all curves, with a line down to the minimum.
     ax.plot(learned, np.full(len(learned), 1.5), "|", color="black", ms=12)
     ax.text(0.36, 1.5, f"θ of {len(learned)} learning runs", va="center")
