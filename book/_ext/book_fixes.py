@@ -353,7 +353,8 @@ def number_visible_figures(
 ) -> None:
     """Count visible figures without gaps; a folded one gets a letter.
 
-    A folded figure behind Figure 2.3 becomes Figure 2.3a.
+    A folded figure behind Figure 2.3 becomes Figure 2.3a. A page
+    outside chapters counts from 1.
 
     Parameters
     ----------
@@ -367,22 +368,22 @@ def number_visible_figures(
         for page, figures in numbers.items()
         for name, number in figures.items()
     )
-    visible: dict[tuple[int | str, ...], int] = {}
+    visible: dict[tuple[int | str, ...], int] = {}  # by chapter or page
     behind: dict[tuple[int | str, ...], int] = {}
     given: dict[tuple[int | str, ...], tuple[int | str, ...]] = {}
     for number, page, name in everything:
-        chapter = number[:-1]
+        chapter = number[:-1] or (page,)
         # A figure with two labels has one number.
         if number not in given:
             if name in folded.get(page, ()):
                 letter = chr(ord("a") + behind.get(chapter, 0))
                 behind[chapter] = behind.get(chapter, 0) + 1
                 last = f"{visible.get(chapter, 0)}{letter}"
-                given[number] = (*chapter, last)
+                given[number] = (*number[:-1], last)
             else:
                 visible[chapter] = visible.get(chapter, 0) + 1
                 behind[chapter] = 0
-                given[number] = (*chapter, visible[chapter])
+                given[number] = (*number[:-1], visible[chapter])
         numbers[page][name] = given[number]
 
 
@@ -391,12 +392,17 @@ def _number_figures(app: Sphinx, env: Any) -> None:
         page: list(about.get("folded_figures", ()))
         for page, about in env.metadata.items()
     }
-    numbers = {
-        page: kinds["figure"]
-        for page, kinds in env.toc_fignumbers.items()
-        if "figure" in kinds
-    }
-    number_visible_figures(numbers, folded)
+    # Equations and exercises are counted like figures.
+    pages = env.toc_fignumbers
+    for kind in {kind for kinds in pages.values() for kind in kinds}:
+        numbers = {
+            page: kinds[kind]
+            for page, kinds in pages.items()
+            if kind in kinds
+        }
+        number_visible_figures(
+            numbers, folded if kind == "figure" else {}
+        )
 
 
 def _link_listings(

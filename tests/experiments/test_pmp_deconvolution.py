@@ -12,6 +12,7 @@ from ebmtut.experiments.pmp.deconvolution import (
     deconvolution_job,
     feature_distances,
     out_of_reach,
+    truth,
 )
 
 ROW = get_experiment("pmp/deconvolution")

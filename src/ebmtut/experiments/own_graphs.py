@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from ebmtut.data import pairwise_graph
 from ebmtut.energies import PairwiseGraph
 from ebmtut.exact import exact_mean
 from ebmtut.message_passing import perturb_and_max_product
-from ebmtut.plotting import COLORS, DIVERGING_CMAP
+from ebmtut.plotting import COLORS, DIVERGING_CMAP, plain_log
 from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
 
@@ -32,10 +32,10 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
     """Draw a graph, its vertices coloured by their chance of a yes."""
     import networkx as nx
 
-    fig, ax = plt.subplots(figsize=(6.5, 4.2))
+    fig, ax = plt.subplots(figsize=(4.6, 4.4))
     # By the number of edges: weights are pulls, of either sign, and no distances.
     place = nx.kamada_kawai_layout(graph, weight=None)
-    above = {name: (x, y + 0.1) for name, (x, y) in place.items()}
+    above = {name: (x, y + 0.13) for name, (x, y) in place.items()}
     nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
     dots = nx.draw_networkx_nodes(
         graph,
@@ -48,10 +48,14 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
         vmax=1,
         edgecolors="black",
     )
-    nx.draw_networkx_labels(graph, above, ax=ax, font_size=9)
-    fig.colorbar(dots, label="P(yes)", shrink=0.7)
+    # Names stand above their vertices, on a ground that hides the edges there.
+    box = {"color": "white", "pad": 0.5, "alpha": 0.8}
+    nx.draw_networkx_labels(graph, above, ax=ax, font_size=9, bbox=box)
+    bar = fig.colorbar(dots, location="bottom", shrink=0.7, aspect=30, pad=0.02)
+    bar.set_ticks([0, 0.5, 1], labels=["0", "½", "1"])
+    bar.set_label("P(yes)")
     ax.set_axis_off()
-    ax.margins(0.12)
+    ax.margins(0.1)
     plt.show()
 
 
@@ -69,7 +73,6 @@ def pull_errors(
         "Gibbs, 5 sweeps",
         f"Gibbs, {n_sweeps} sweeps",
         "PMP",
-        "one half",
         "sampling error",
     )
     curves: dict[str, list[float]] = {name: [] for name in names}
@@ -91,7 +94,7 @@ def pull_errors(
             init="symmetric",
             generator=generator,
         )
-        found += [by_pmp[:, clamp.isnan()].mean(0), torch.full_like(truth, 0.5)]
+        found.append(by_pmp[:, clamp.isnan()].mean(0))
         squares = [(estimate - truth).square() for estimate in found]
         squares.append(truth * (1 - truth) / n_samples)
         for curve, square in zip(curves.values(), squares, strict=True):
@@ -108,12 +111,19 @@ def show_pull_errors(
             "no curves: too many free vertices for exact chances to hold them against"
         )
         return
-    looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("null", "-")
-    _, ax = plt.subplots(figsize=(6.5, 3.2))
-    for (name, curve), (method, style) in zip(
-        curves.items(), (*looks, ("exact", ":")), strict=True
-    ):
-        ax.semilogy(pulls, curve, style, color=COLORS[method], label=name)
+    looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("exact", ":")
+    _, ax = plt.subplots(figsize=(4.6, 3.3))
+    for curve, (method, style) in zip(curves.values(), looks, strict=True):
+        ax.semilogy(pulls, curve, style, color=COLORS[method])
     ax.set(xlabel="coupling $J$", ylabel="error of P(yes)")
-    ax.legend()
+    plain_log(ax.yaxis)
+    # Names stand at the right ends of the curves, apart from each other.
+    low, high = ax.get_ylim()
+    height = -1.0
+    ends = [(curve[-1], name) for name, curve in curves.items()]
+    for (end, name), (method, _) in sorted(zip(ends, looks, strict=True)):
+        height = max(math.log(end / low) / math.log(high / low), height + 0.13)
+        text = name.replace(", ", "\n").replace(" error", "\nerror")
+        place: dict[str, Any] = {"transform": ax.transAxes, "va": "center"}
+        ax.text(1.02, height, text, color=COLORS[method], **place)
     plt.show()

@@ -99,8 +99,8 @@ function render({ model: state, el }) {
     const now = found.map((path) => path[sweeps]);
     drawBars(bars, target, best, now);
     const nats = [best, ...now].map((row) => divergence(target, row).toFixed(3));
-    line.textContent = `KL divergence from the target, in nats: MAP states ${nats[0]}, `
-      + `messages from N = 0 ${nats[1]}, from N = W/2 ${nats[2]}.`;
+    line.textContent = `KL divergence from the target in nats: ${nats[0]} for MAP states, `
+      + `${nats[1]} for messages from N = 0, ${nats[2]} from N = W/2.`;
     bars.setAttribute("aria-label", line.textContent);
   }
 

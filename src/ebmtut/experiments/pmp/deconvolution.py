@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
-from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
+from ebmtut.data.shapes import ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.shared import baseline, took
@@ -70,7 +70,7 @@ class DeconvolutionConfig:
     n_images: Count = 100
     grid: Count = 10
     data_seed: Natural = 42
-    n_features: Annotated[int, Range(low=len(SHAPES))] = 5
+    n_features: Count = 5
     feature_side: int = 6
     n_sweeps: Count = 1000
     n_seeds: Count = 5
@@ -197,7 +197,7 @@ def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
     """Return what the images are made of, and what cannot be explained."""
     data = config.data()
     slack = config.feature_side - data.features.shape[-1]
-    n_spare = min(1, config.n_features - len(data.features))
+    n_spare = int(config.n_features > len(data.features))
     return Outcome(
         {
             "true_locations": float(data.locations.sum()),

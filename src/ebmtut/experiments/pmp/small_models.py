@@ -92,20 +92,26 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
     model, counts = four_spins(theta), (1, 2, 4, 8, 16, 32, 100)
     noise = noise_for(model, n, seed)
     best = exact_perturb_and_map(model, 4, noise)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.5))
-    for init, (color, marker, label) in INITS.items():
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.6))
+    # Where each curve is named, in the left and in the right panel.
+    names_at = [((3.3, 0.77), (2.6, -0.45)), ((-0.2, 0.985), (3.4, 0.07))]
+    for (init, (color, marker, label)), places in zip(
+        INITS.items(), names_at, strict=True
+    ):
         unaries = model.bias.detach() + noise
         runs = [max_product(model, unaries, t, init=init).x for t in counts]
         found = [float((x == best).all(1).double().mean()) for x in runs]
         style = {"color": COLORS[color], "marker": marker, "ms": 6}
-        left.plot(found, label=label, **style)
+        left.plot(found, **style)
         right.plot([magnetisation(x) for x in runs], **style)
+        for ax, (x, y) in zip((left, right), places, strict=True):
+            ax.text(x, y, label, color=COLORS[color], size=11, va="center")
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
-    left.set(title="MAP states (fraction)", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
-    right.set(title="magnetisation", ylim=(-0.7, 0.1), yticks=(-0.6, -0.3, 0))
+    left.set(title="fraction of MAP states", ylim=(None, 1.02))
+    right.set(title="magnetisation", ylim=(None, 0.12))
     for ax in (left, right):
         ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
-    figure.legend(loc="outside upper center", ncols=2)
+        ax.locator_params(axis="y", nbins=4)
     return figure
 
 
@@ -133,7 +139,9 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 3.7))
     fine = np.linspace(0.2, 0.6, 401)
     boltzmann = [divergence(data, exact_by_ones(theta)) for theta in fine]
-    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann")
+    ax.plot(fine, boltzmann, "--", color="black")
+    ax.text(0.522, 5e-4, "Boltzmann")
+    places = {"zero": (0.335, 0.028), "symmetric": (0.365, 8e-4)}
     for init, (color, marker, label) in INITS.items():
         values = []
         for theta in thetas:
@@ -142,7 +150,10 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
             x = max_product(model, unaries, 50, init=init).x
             values.append(divergence(data, by_ones(x)))
         style: dict[str, Any] = {"color": COLORS[color], "marker": marker, "ms": 3.5}
-        ax.plot(thetas, values, label=f"PMP, {label}", **style)
+        ax.plot(thetas, values, **style)
+        side, box = "center" if init == "zero" else "left", {"color": "white", "pad": 1}
+        text: dict[str, Any] = {"color": COLORS[color], "ha": side, "bbox": box}
+        ax.text(*places[init], f"PMP, {label}", **text)
     # Ticks above all curves, with a line down to the minimum.
     ax.plot(learned, np.full(len(learned), 1.5), "|", color="black", ms=12)
     ax.text(0.36, 1.5, f"θ of {len(learned)} learning runs", va="center")
@@ -152,7 +163,6 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     ticks = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1)
     ax.set_yticks(ticks, ["0.00001", *(f"{tick:g}" for tick in ticks[1:])])
     ax.minorticks_off()
-    figure.legend(loc="outside upper center", ncols=3)
     return figure
 
 
