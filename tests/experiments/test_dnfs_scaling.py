@@ -18,9 +18,9 @@ from ebmtut.experiments.growth import (
 from ebmtut.paths import AnnealingPath
 from ebmtut.results import benchmarks_root
 from studies.dnfs import warm_up
+from studies.dnfs.competing import TRANSFORMER
 from studies.dnfs.grown import GROWN, grown_job
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
-from studies.dnfs.transformer import TRANSFORMER
 from studies.dnfs.warm_up import WARM_UP, warm_up_job
 
 
