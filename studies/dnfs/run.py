@@ -22,14 +22,13 @@ system time.
 
 from benchmarks.study_command import run_study
 from studies.dnfs.baselines import MANY_BASELINES
-from studies.dnfs.competing import COMPETING
+from studies.dnfs.competing import COMPETING, TRANSFORMER
 from studies.dnfs.couplings_chains import CHAINS
 from studies.dnfs.couplings_gflownet import COUPLINGS
 from studies.dnfs.enumerated import ENUMERATED
 from studies.dnfs.grown import GROWN
 from studies.dnfs.joint import CONTROL, TWELVE_BITS
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
-from studies.dnfs.transformer import TRANSFORMER
 from studies.dnfs.warm_up import WARM_UP
 
 STUDIES = {

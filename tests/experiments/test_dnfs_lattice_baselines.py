@@ -77,6 +77,22 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
     assert mild["AIS"]["ESS"] == mild["SMC"]["ESS"][:4]
     lines = {r[0]: r for r in seconds_table(both, "10x10, critical").rows}
     assert float(lines["SMC"][3]) > 10 * float(lines["flow, 64 steps"][3])
+    # For log Z the flow is ahead, its training included.
+    for column in row.scalars["exact"]:
+        flow, *others = log_z_table(both, column).rows
+        assert flow[0] == "flow with sweeps" and len(others) == 4
+        assert all(float(line[4]) > 2 * float(flow[4]) for line in others)
+
+
+def test_seconds_to_an_error_of_log_z_grow_with_its_square():
+    row = get_experiment("dnfs/ising").stored()
+    both = with_baselines(row, MANY_BASELINES.stored(benchmarks_root()))
+    column = "10x10, critical"
+    cell = both.scalars["table"]["AIS x4"][column]
+    before = float(log_z_table(both, column).rows[2][4])
+    cell["log Z error"] = [3 * error for error in cell["log Z error"]]
+    after = float(log_z_table(both, column).rows[2][4])
+    assert after == pytest.approx(9 * before, rel=0.05)
 
 
 def test_exact_draws_are_worth_what_they_are_and_copies_less():

@@ -69,7 +69,7 @@ def exact_weights(flow: Flow, n_steps: int = 32) -> ExactWeights:
 
 @torch.no_grad()
 def influences(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
-    """Mean change of each site's hidden output, by the site that is flipped."""
+    """Mean change of each site's feature, by the site that is flipped."""
     hidden = (2 * x - 1) * network(x, t)
     columns = []
     for site in range(x.shape[1]):
@@ -80,7 +80,7 @@ def influences(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
 
 
 def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> Figure:
-    """Draw which site's output depends on which site, a panel for each network."""
+    """Draw which site's feature depends on which site, a panel for each network."""
     n_rows = -(-len(networks) // 2)
     figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 2.5 * n_rows))
     for (name, network), ax in zip(networks.items(), axes.flat, strict=True):
@@ -89,5 +89,5 @@ def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> 
         ax.imshow(shade.numpy(), cmap="Blues", vmin=0, vmax=1)
         ax.set_title(name, fontsize=10)
         ax.set(xticks=[0, x.shape[1] - 1], yticks=[0, x.shape[1] - 1])
-        ax.set(xlabel="flipped site", ylabel="output of site")
+        ax.set(xlabel="flipped site", ylabel="feature of site")
     return figure

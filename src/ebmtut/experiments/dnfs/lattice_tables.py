@@ -187,6 +187,38 @@ def seconds_table(result: Result, column: str) -> Table:
     )
 
 
+def log_z_table(result: Result, column: str) -> Table:
+    """Error of log Z, and the CPU seconds in which each method has that of the flow."""
+    rows = _rows_of(result, column)
+    ours, n = rows["ours"], result.config["n_samples"]
+    found = {"flow with sweeps": (ours, " swept", result.config["n_chain_samples"])}
+    for name in (*_INDEPENDENT, "SMC"):
+        found[SHOWN.get(name, name)] = rows[name], "", n
+    square, seconds = {}, {}
+    for label, (cell, kind, size) in found.items():
+        square[label] = fmean(e * e for e in cell[f"log Z error{kind}"])
+        seconds[label] = size * fmean(cell[f"sample cpu ms{kind}"]) / 1000
+    training = fmean(ours["train cpu s"])
+    flow, *baselines = found
+    # The variance of an estimate falls in proportion to the samples, and to the time.
+    equal = [seconds[m] * square[m] / square[flow] for m in baselines]
+    equal = [seconds[flow] + training, *equal]
+    return Table(
+        {
+            "method": list(found),
+            "samples": [size for *_, size in found.values()],
+            "CPU s": list(seconds.values()),
+            "error of log Z": [math.sqrt(v) for v in square.values()],
+            "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
+        },
+        caption=f"{column}: root mean square error of log Z over {len(ours['ESS'])} "
+        f"runs (SMC: {len(rows['SMC']['ESS'])}). Last column: seconds to the error of "
+        f"the flow; those of the flow contain {training:.0f} s of training.",
+        kinds=["", *("null" for _ in baselines)],
+        digits=2,
+    )
+
+
 def stored_bound(result: Result, column: str) -> float:
     """Return the bound of the rates that a stored run of dnfs/ising found."""
     return float(result.scalars["table"]["ours"][column]["bound"][0])
@@ -244,8 +276,8 @@ def draw_scaling(result: Result) -> Figure:
         ("AIS ×16", "GWG", "^--", _by_side(result, "AIS x16")),
     ]
     figure, axes = plt.subplots(1, 2, figsize=(4.8, 3.2))
-    for label, color, style, found in curves:
-        how: dict[str, Any] = {"color": COLORS[color], "ms": 6, "label": label}
+    for _, color, style, found in curves:
+        how: dict[str, Any] = {"color": COLORS[color], "ms": 6}
         axes[0].plot(list(found), [ess for ess, _ in found.values()], style, **how)
         excess = [100 * energy for _, energy in found.values()]
         axes[1].plot(list(found), excess, style, **how)
@@ -257,8 +289,17 @@ def draw_scaling(result: Result) -> Figure:
         ax.minorticks_off()
     axes[0].set(yscale="log")
     axes[1].set(ylim=(0, None))
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=2, loc="outside lower center")
+    for label, color, _, found in curves:
+        side = sorted(found)[-2]
+        above = label == "flow"
+        axes[1].annotate(
+            label,
+            (side, 100 * found[side][1]),
+            (-4 if above else 4, 4 if above else -12),
+            textcoords="offset points",
+            ha="right" if above else "left",
+            color=COLORS[color],
+        )
     return figure
 
 
