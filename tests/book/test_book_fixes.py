@@ -41,6 +41,20 @@ def test_folded_figures_leave_no_gap(fixes):
     }
 
 
+def test_outside_chapters_every_page_counts_from_one(fixes):
+    numbers = {
+        "ed/index": {"a": (1, 1)},
+        "own/bits": {"b": (1,), "c": (2,)},
+        "own/graph": {"folded": (3,), "d": (4,), "other-label": (4,), "e": (5,)},
+    }
+    fixes.number_visible_figures(numbers, {"own/graph": ["folded"]})
+    assert numbers == {
+        "ed/index": {"a": (1, 1)},
+        "own/bits": {"b": (1,), "c": (2,)},
+        "own/graph": {"folded": ("0a",), "d": (1,), "other-label": (1,), "e": (2,)},
+    }
+
+
 def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(fixes):
     view = '<script type="application/vnd.jupyter.widget-view+json">{}</script>'
     state = '<script type="application/vnd.jupyter.widget-state+json">{}</script>'

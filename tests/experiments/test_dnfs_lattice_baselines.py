@@ -11,6 +11,7 @@ from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattice_tables import (
     drawn_each_way,
+    log_z_table,
     seconds_table,
     with_baselines,
 )

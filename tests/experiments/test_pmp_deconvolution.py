@@ -6,13 +6,13 @@ import torch
 
 from ebmtut.data.shapes import shapes
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.pmp import deconvolution
 from ebmtut.experiments.pmp.deconvolution import (
     PROTOCOLS,
     DeconvolutionConfig,
     deconvolution_job,
     feature_distances,
     out_of_reach,
-    truth,
 )
 
 ROW = get_experiment("pmp/deconvolution")
@@ -68,3 +68,16 @@ def test_features_may_be_as_large_as_the_images():
 
 
 DECONVOLUTION = ROW
+
+
+def test_there_may_be_fewer_features_than_shapes():
+    config = replace(TINY, n_features=1)
+    for name in ("one copy", "Gibbs"):
+        outcome = deconvolution_job(PROTOCOLS[name], config, 0)
+        assert outcome.arrays["features"].shape == (1, 6, 6)
+        assert outcome.scalars["found"] <= 1
+    # A fifth feature may hold a shape once more; without one more is out of reach.
+    assert (
+        deconvolution.truth(config, 0).scalars["out_of_reach"]
+        >= deconvolution.truth(TINY, 0).scalars["out_of_reach"]
+    )
