@@ -70,16 +70,7 @@ def test_every_claim_can_lose(id, scale):
         assert not null_keeps(verdict), f"{verdict.name}: so does the null"
 
 
-# Its figure asks for densities of DNFS, which it does not run.
-NOT_DRAWN = pytest.param(
-    *("dnfs/leaps-networks", "full"), marks=pytest.mark.xfail(strict=True)
-)
-
-
-@pytest.mark.parametrize(
-    ("id", "scale"),
-    [NOT_DRAWN if key[0] == "dnfs/leaps-networks" else key for key in STORED],
-)
+@pytest.mark.parametrize(("id", "scale"), STORED)
 def test_every_figure_is_drawn_from_its_stored_result(id, scale):
     figure = get_experiment(id).figure(load_result(id, scale, RESULTS))
     assert figure.axes

@@ -68,7 +68,7 @@ def discrepancy(dtype):
 
 
 class Noise(torch.autograd.Function):
-    """A relative error of a rounding's size there, and another on the way back."""
+    """A relative error of a rounding's size there, and another in the backward pass."""
 
     @staticmethod
     def forward(ctx, x, generator):
@@ -88,7 +88,7 @@ def noisy(x, generator):
 class Roundings(TorchFunctionMode):
     """Independent errors wherever autocast rounds: products, and what works on them.
 
-    A product rounds both its factors and itself; on the way back what comes to it was
+    A product rounds both its factors and itself; in the backward pass what comes to it was
     rounded, and the slopes of both factors are. A SiLU rounds itself and its slope, and
     so does the sum of two products that it is given. What is rounded twice over, such
     as a SiLU on its way into a product, counts twice: hence a bound.

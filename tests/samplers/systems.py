@@ -49,13 +49,13 @@ def chi_square_p(counts, expected):
 
 
 def distribution_p(x, probabilities):
-    """p-value of independent states against their law over enumerate_states."""
+    """p-value of independent states against their distribution over enumerate_states."""
     counts = torch.bincount(states_to_index(x), minlength=len(probabilities))
     return chi_square_p(counts, len(x) * probabilities)
 
 
 def swept_distribution(energy, start, order):
-    """Exact law after redrawing the sites once in this order."""
+    """Exact distribution after redrawing the sites once in this order."""
     n_sites = len(start)
     states = enumerate_states(n_sites)
     flip = torch.sigmoid(neighbor_log_ratios(energy, states))

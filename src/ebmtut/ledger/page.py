@@ -169,8 +169,10 @@ def _headline(found: Sequence[Line]) -> str:
 
 def _others(count: Counter[str]) -> str:
     """Say what the verdicts are that are neither a match nor better."""
-    alike = count["not told from null"]
-    return f"{count['miss']} are missed and {alike} cannot be told from the baseline"
+    like = sum(
+        n for word, n in count.items() if _SHOWN.get(word) == "like the baseline"
+    )
+    return f"{count['miss']} are missed, {like} not clearly better than the baseline"
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
@@ -273,8 +275,8 @@ def _beside(line: Line) -> str:
         return f"paper {_printed(line)}{spread}"
     if line.verdict is None or line.verdict.target is None:
         return ""
-    ours = [] if line.verdict.ours is None else [line.verdict.ours]
-    return f"{line.verdict.rule} {_short(line.verdict.target, *ours)}"
+    found = [] if line.verdict.ours is None else [line.verdict.ours]
+    return f"{line.verdict.rule} {_short(line.verdict.target, *found)}"
 
 
 def _printed(line: Line) -> str:

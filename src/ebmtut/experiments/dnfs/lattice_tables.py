@@ -190,15 +190,15 @@ def seconds_table(result: Result, column: str) -> Table:
 def log_z_table(result: Result, column: str) -> Table:
     """Error of log Z, and the CPU seconds in which each method has that of the flow."""
     rows = _rows_of(result, column)
-    ours, n = rows["ours"], result.config["n_samples"]
-    found = {"flow with sweeps": (ours, " swept", result.config["n_chain_samples"])}
+    trained, n = rows["ours"], result.config["n_samples"]
+    found = {"flow with sweeps": (trained, " swept", result.config["n_chain_samples"])}
     for name in (*_INDEPENDENT, "SMC"):
         found[SHOWN.get(name, name)] = rows[name], "", n
     square, seconds = {}, {}
     for label, (cell, kind, size) in found.items():
         square[label] = fmean(e * e for e in cell[f"log Z error{kind}"])
         seconds[label] = size * fmean(cell[f"sample cpu ms{kind}"]) / 1000
-    training = fmean(ours["train cpu s"])
+    training = fmean(trained["train cpu s"])
     flow, *baselines = found
     # The variance of an estimate falls in proportion to the samples, and to the time.
     equal = [seconds[m] * square[m] / square[flow] for m in baselines]
@@ -211,7 +211,7 @@ def log_z_table(result: Result, column: str) -> Table:
             "error of log Z": [math.sqrt(v) for v in square.values()],
             "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
-        caption=f"{column}: root mean square error of log Z over {len(ours['ESS'])} "
+        caption=f"{column}: root mean square error of log Z over {len(trained['ESS'])} "
         f"runs (SMC: {len(rows['SMC']['ESS'])}). Last column: seconds to the error of "
         f"the flow; those of the flow contain {training:.0f} s of training.",
         kinds=["", *("null" for _ in baselines)],

@@ -78,13 +78,12 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     ax.plot(x, exact, "--", color=COLORS["exact"], zorder=3)
     ax.plot(x, found, color=COLORS["Gibbs-OT"], lw=3)
     top = int(exact.argmax())
-    how = {"ha": "right", "va": "center"}
     for name, at, height in (
         ("learned", "Gibbs-OT", 0.92),
         ("exact\nbarycentre", "exact", 0.65),
     ):
         place = float(x[top]) - 0.08, height * float(exact[top])
-        ax.text(*place, name, c=COLORS[at], **how)
+        ax.text(*place, name, c=COLORS[at], ha="right", va="center")
     ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * float(given.max())))
     return figure
 
@@ -95,8 +94,8 @@ def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
     for name, mass in (("p", p), ("q", q)):
         ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, lw=0)
         top = int(mass.argmax())
-        place = {"c": SIDES[name], "ha": "center", "va": "bottom"}
-        ax.text(float(x[top]), float(mass[top]), name, **place)
+        at = float(x[top]), float(mass[top])
+        ax.text(*at, name, c=SIDES[name], ha="center", va="bottom")
     top_mass = float(torch.stack([p, q]).max())
     ax.set(xlabel="position x", ylabel="mass", ylim=(0, 1.15 * top_mass))
     return figure
