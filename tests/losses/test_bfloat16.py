@@ -88,7 +88,7 @@ def noisy(x, generator):
 class Roundings(TorchFunctionMode):
     """Independent errors wherever autocast rounds: products, and what works on them.
 
-    A product rounds both its factors and itself; in the backward pass what comes to it was
+    A product rounds its factors and itself; in the backward pass what comes to it was
     rounded, and the slopes of both factors are. A SiLU rounds itself and its slope, and
     so does the sum of two products that it is given. What is rounded twice over, such
     as a SiLU on its way into a product, counts twice: hence a bound.

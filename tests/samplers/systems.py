@@ -49,7 +49,7 @@ def chi_square_p(counts, expected):
 
 
 def distribution_p(x, probabilities):
-    """p-value of independent states against their distribution over enumerate_states."""
+    """p-value of independent states beside a distribution over enumerate_states."""
     counts = torch.bincount(states_to_index(x), minlength=len(probabilities))
     return chi_square_p(counts, len(x) * probabilities)
 
