@@ -6,7 +6,7 @@ gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the
     lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
     ``python -m studies.dnfs.run couplings`` leaves out, six.
-densities: EB-GFN on the seven densities of Table 1, 500 updates, half an hour.
+densities: EB-GFN on the seven densities of Table 1, 50 updates, three.
 
 The number of updates was chosen by the processor time that they take, before any run.
 The same command continues where a time limit has stopped it.
@@ -82,7 +82,7 @@ class GFlowNetDensityConfig:
     hidden: Count = 128
     training: EBGFNConfig = field(
         default_factory=lambda: EBGFNConfig(
-            n_steps=500,
+            n_steps=50,
             n_samples=64,
             n_ways=64,
             n_policy_steps=1,
