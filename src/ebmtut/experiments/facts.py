@@ -88,21 +88,10 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure or table of a paper.
+    """A figure or table of a paper, with the numbers that it prints.
 
-    Attributes
-    ----------
-    id
-        Stable name, "paper/row".
-    title
-        A short title.
-    shown_in
-        The figure or table of the paper.
-    what, setup, check, note
-        What it shows; the paper's setting; the claim tested on our output;
-        what is missing, and why.
-    tables
-        The numbers that the paper prints.
+    `what` it shows, the paper's `setup`, the claim that `check` says is tested on our
+    output, and a `note` on what is missing, and why.
     """
 
     id: str

@@ -15,27 +15,16 @@ from ebmtut.results.tables import Cell, Table
 
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 # What the page calls an operation, and the size at which its table shows it.
+_SIDES = "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}"
 _SHOWN = {
     "Gibbs-OT": ("transport on a line", "{} points", 1024),
     "Gibbs-OT, plane": ("transport in a square", "{} points", 1024),
-    "Gibbs, one coupling": (
-        "Gibbs, one coupling",
-        "64 chains, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
-        64,
-    ),
-    "Gibbs, any couplings": (
-        "Gibbs, a coupling per edge",
-        "64 chains, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
-        64,
-    ),
-    "Gibbs, one chain": (
-        "Gibbs, a single chain",
-        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
-        64,
-    ),
+    "Gibbs, one coupling": ("Gibbs, one coupling", f"64 chains, {_SIDES}", 64),
+    "Gibbs, any couplings": ("Gibbs, a coupling per edge", f"64 chains, {_SIDES}", 64),
+    "Gibbs, one chain": ("Gibbs, a single chain", _SIDES, 64),
     "max-product, lattice": (
         "max-product on a lattice",
-        "100 perturbations, {0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        f"100 perturbations, {_SIDES}",
         25,
     ),
 }

@@ -48,35 +48,14 @@ _FUZZ = 1e-9
 class Verdict:
     """What a number of ours is worth, with the evidence.
 
-    Attributes
-    ----------
-    name
-        What is compared.
-    ours
-        Our number, averaged over the seeds; None if it is not finite.
-    target, published
-        Our own bound, or the paper's number.
-    verdict
-        One of "match", "better", "miss", "not comparable".
-        The word of the rule.
-    rule
-        One of "published", "at least", "at most".
-        The key of the rule in `RULES`.
-    reason
-        Why this word.
-    stderr
-        Standard error of `ours`, None for a single seed.
-    n_seeds
-        Number of independent runs behind `ours`.
-    cell
-        Table, method and column of the published number.
-    excuse
-        Why our protocol makes the numbers incomparable, if it does.
-    null, null_stderr
-        The number where nothing was learned, and its standard error.
-    sanity
-        Whether this only guards against a broken computation: the null may keep it,
-        and it is not counted.
+    `ours` is the mean over `n_seeds` runs, None if it is not finite, with the standard
+    error `stderr` (None for one run). It is compared with `target`, a bound of our own,
+    or with `published`, the paper's number, which stands in `cell` (table, method,
+    column). `verdict` is "match", "better", "miss" or "not comparable", by the key
+    `rule` of `RULES`; `reason` says why, and `excuse` why our protocol makes numbers
+    incomparable. `null` and `null_stderr` are the number where nothing was learned.
+    `sanity`: it only guards against a broken computation, is not counted, and the null
+    may keep it.
     """
 
     name: str

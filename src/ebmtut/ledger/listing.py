@@ -329,28 +329,11 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
 class Line:
     """One number or claim of the ledger.
 
-    Attributes
-    ----------
-    fact
-        The figure or table that it belongs to.
-    kind
-        One of `KINDS`.
-    name
-        What is measured.
-    published
-        The paper's number; None where it prints none.
-    spread
-        Its standard deviation.
-    verdict
-        Of a stored run; None where the number was not run.
-    scale
-        Of that run.
-    superseded
-        Whether a larger stored run has the same number.
-    quoted
-        Whether the book has no code for the method.
-    study
-        The stored study that has the number, where no run of the experiment has it.
+    `published` is the paper's number and `spread` its standard deviation, None where it
+    prints none. `verdict` is that of a stored run of this `scale`, None where the number
+    was not run; `superseded` if a larger stored run has the same number; `study` names
+    the stored study that has it where no run of the experiment does; `quoted` if the
+    book has no code for the method.
     """
 
     fact: Fact
