@@ -330,8 +330,8 @@ class Line:
     """One number or claim of the ledger.
 
     `published` is the paper's number and `spread` its standard deviation, None where it
-    prints none. `verdict` is that of a stored run of this `scale`, None where the number
-    was not run; `superseded` if a larger stored run has the same number; `study` names
+    prints none. `verdict` is that of a stored run of this `scale`, None where nothing
+    was run; `superseded` if a larger stored run has the same number; `study` names
     the stored study that has it where no run of the experiment does; `quoted` if the
     book has no code for the method.
     """
