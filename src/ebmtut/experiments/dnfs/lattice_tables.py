@@ -213,7 +213,7 @@ def log_z_table(result: Result, column: str) -> Table:
         },
         caption=f"{column}: root mean square error of log Z over {len(trained['ESS'])} "
         f"runs (SMC: {len(rows['SMC']['ESS'])}). Last column: seconds to the error of "
-        f"the flow; those of the flow contain {training:.0f} s of training.",
+        f"the flow; {training / equal[0]:.0%} of those of the flow are training.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
     )
