@@ -146,7 +146,7 @@ def test_the_plan_runs_rows_that_say_so(tmp_path):
     tests = [s.command[-1] for s in steps if s.name.startswith("tests-")]
     kernels = [f"tests/kernels/test_{k}.py" for k in ("gibbs", "max_product")]
     assert tests[:3] == [gpu.RECORDED, *kernels]
-    assert "tests/energies/test_mlp.py" in tests
+    assert "tests/energies/test_contract.py" in tests
     assert "tests/kernels/test_rates.py" not in tests  # which has none for a GPU
     names = [s.name for s in steps[len(tests) : len(tests) + 2]]
     assert names == ["rates", "ed-densities-paper"]

@@ -61,7 +61,7 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/interpolation": (("arcs",), _PHOTOS),
     "drl/inpainting": (("completions",), _PHOTOS),
     "drl/long-run": (("T1k",), _PHOTOS),
-    "drl/likelihood": (("bits",), _PHOTOS),
+    "drl/likelihood": (("bits",), _PHOTOS | {"n_chain_steps": 1}),
     "drl/langevin-steps": (("K = 10",), _PHOTOS),
     "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (

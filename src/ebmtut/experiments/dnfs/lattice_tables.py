@@ -289,8 +289,8 @@ def draw_scaling(result: Result) -> Figure:
         ax.minorticks_off()
     axes[0].set(yscale="log")
     axes[1].set(ylim=(0, None))
-    for label, color, _, found in curves:
-        side = sorted(found)[-2]
+    for label, color, _, found in (curve for curve in curves if curve[-1]):
+        side = sorted(found)[-2:][0]
         above = label == "flow"
         axes[1].annotate(
             label,
