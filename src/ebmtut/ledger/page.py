@@ -25,7 +25,8 @@ from ebmtut.results import Provenance
 __all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
 # Words that a reader sees, where they are not those of the code.
-_SHOWN = {"not told from null": "like the baseline", QUOTED: "quoted, no code here"}
+_ALIKE = "not told from null"
+_SHOWN = {_ALIKE: "like the baseline", QUOTED: "quoted, no code here"}
 _KIND_NAMES = {
     "own method": "its own method",
     "other method": "other methods",
@@ -169,10 +170,8 @@ def _headline(found: Sequence[Line]) -> str:
 
 def _others(count: Counter[str]) -> str:
     """Say what the verdicts are that are neither a match nor better."""
-    like = sum(
-        n for word, n in count.items() if _SHOWN.get(word) == "like the baseline"
-    )
-    return f"{count['miss']} are missed, {like} not clearly better than the baseline"
+    missed, alike = count["miss"], count[_ALIKE]
+    return f"{missed} are missed, {alike} not clearly better than the baseline"
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
