@@ -19,7 +19,7 @@ from tools.paths import BOOK
 DENSITY = "2spirals"
 N_STEPS, N_FRAMES, PIXELS = 6000, 32, 560
 NATS = 5.0  # how far below its peak the density fades into the background
-HOLD = 2500  # ms that the result stays
+HOLD = 5000  # ms that the result stays
 
 
 def draw(step: int, values: np.ndarray) -> Image.Image:
