@@ -63,8 +63,8 @@ function render({ model: state, el }) {
     const path = learned(theta, rate, chosen === "clipped");
     const context = blank(picture, WIDE);
     for (const value of [1, 10, 100, 1000]) {
-      context.fillText(`${value}`, 30, up(value));
-      context.fillRect(55, up(value), 8, 2);
+      context.fillText(`${value}`, 27, up(value));
+      context.fillRect(56, up(value), 7, 2);
     }
     context.fillText(`unclipped, θ grows above ${UNSTABLE.toFixed(1)}`, WIDE[0] - 190,
       up(UNSTABLE) - 18);
