@@ -1,9 +1,10 @@
 // One parameter, learned from short Langevin chains: it converges, or it runs away.
 // Everything is computed in the page, from the same random numbers after each change.
 
-import { blank, follow, frame, INK, SIZE } from "./frame.js";
+import { blank, follow, frame, INK } from "./frame.js";
 import { normal, seeded } from "./langevin_line.js";
 
+const WIDE = [840, 420]; // as wide as the picture is shown: no word is stretched
 const DELTA = 0.7; // step size
 const N_STEPS = 20; // of a chain
 const N_CHAINS = 200;
@@ -50,9 +51,9 @@ function render({ model: state, el }) {
 
   const up = (theta) => {
     const part = Math.log(Math.min(theta, HIGH) / LOW) / Math.log(HIGH / LOW);
-    return SIZE[1] - 40 - part * (SIZE[1] - 70);
+    return WIDE[1] - 40 - part * (WIDE[1] - 70);
   };
-  const across = (k) => 60 + (k / UPDATES) * (SIZE[0] - 90);
+  const across = (k) => 60 + (k / UPDATES) * (WIDE[0] - 90);
 
   function draw() {
     const [theta, rate, chosen] = ["theta", "rate", "loss"].map((key) => state.get(key));
@@ -60,14 +61,15 @@ function render({ model: state, el }) {
     rateSlider.show(rate, rate.toFixed(1));
     loss.show(chosen);
     const path = learned(theta, rate, chosen === "clipped");
-    const context = blank(picture);
-    context.fillText("7", 30, up(UNSTABLE));
+    const context = blank(picture, WIDE);
     for (const value of [1, 10, 100, 1000]) {
-      if (value !== 10) context.fillText(`${value}`, 30, up(value));
-      context.fillRect(55, up(value), 8, 2);
+      context.fillText(`${value}`, 27, up(value));
+      context.fillRect(56, up(value), 7, 2);
     }
-    for (const k of [0, 20, 40, 60]) context.fillText(`${k}`, across(k), SIZE[1] - 16);
-    context.fillRect(60, SIZE[1] - 40, SIZE[0] - 90, 2);
+    context.fillText(`unclipped, θ grows above ${UNSTABLE.toFixed(1)}`, WIDE[0] - 190,
+      up(UNSTABLE) - 18);
+    for (const k of [0, 20, 40, 60]) context.fillText(`${k}`, across(k), WIDE[1] - 16);
+    context.fillRect(60, WIDE[1] - 40, WIDE[0] - 90, 2);
     context.strokeStyle = "#999999";
     context.lineWidth = 3;
     context.setLineDash([6, 8]);

@@ -13,11 +13,11 @@ export function make(tag, className, parent, text = "") {
 }
 
 // A white picture, ready for ink and words.
-export function blank(canvas) {
-  [canvas.width, canvas.height] = SIZE;
+export function blank(canvas, size = SIZE) {
+  [canvas.width, canvas.height] = size;
   const context = canvas.getContext("2d");
   context.fillStyle = "#ffffff";
-  context.fillRect(0, 0, ...SIZE);
+  context.fillRect(0, 0, ...size);
   context.fillStyle = INK;
   context.font = "22px sans-serif";
   context.textAlign = "center";

@@ -2,19 +2,20 @@
 // the wrong mode. Everything is computed in the page, from the same random numbers after
 // each change, so that the picture depends on the sliders alone.
 
-import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
+import { blank, follow, frame, INK, minus } from "./frame.js";
 import { conditional, mixture, MODES, normal, seeded, step } from "./langevin_line.js";
 
+const WIDE = [840, 420]; // as wide as the picture is shown: no word is stretched
 const REACH = 4; // the axis goes from -REACH to REACH
 const N_CHAINS = 300;
 const STEP_SIZE = 0.2;
 const CELLS = 320;
 const BINS = 50;
-const FLOOR = SIZE[1] - 40; // pixels
+const FLOOR = WIDE[1] - 40; // pixels
 const TOP = 1.25; // density at the upper edge: the axis stays
 const COLORS = { data: "#b0b0b0", chains: "#0072b2", copy: "#d55e00" };
 const at = (k) => REACH * ((2 * (k + 0.5)) / CELLS - 1);
-const across = (x) => ((x / REACH + 1) / 2) * SIZE[0];
+const across = (x) => ((x / REACH + 1) / 2) * WIDE[0];
 const up = (density) => FLOOR - (Math.min(density, TOP) / TOP) * (FLOOR - 30);
 
 // The density of an energy, at the cells of the axis.
@@ -63,7 +64,7 @@ function render({ model: state, el }) {
     const given = density((x) => conditional(x, copy, sigma).energy);
     const ends = chains(copy, sigma, count);
 
-    const context = blank(picture);
+    const context = blank(picture, WIDE);
     const counts = new Array(BINS).fill(0);
     for (const x of ends) {
       const bin = Math.floor(((x / REACH + 1) / 2) * BINS);
@@ -72,8 +73,8 @@ function render({ model: state, el }) {
     const unit = N_CHAINS * ((2 * REACH) / BINS);
     context.fillStyle = COLORS.chains;
     context.globalAlpha = 0.45;
-    counts.forEach((n, k) => context.fillRect((k * SIZE[0]) / BINS + 1, up(n / unit),
-      SIZE[0] / BINS - 2, FLOOR - up(n / unit)));
+    counts.forEach((n, k) => context.fillRect((k * WIDE[0]) / BINS + 1, up(n / unit),
+      WIDE[0] / BINS - 2, FLOOR - up(n / unit)));
     context.globalAlpha = 1;
     curve(context, density((x) => -mixture(x).log), COLORS.data, 6);
     curve(context, given, INK, 4);
@@ -86,9 +87,9 @@ function render({ model: state, el }) {
     context.stroke();
     context.setLineDash([]);
     context.fillStyle = INK;
-    context.fillRect(0, FLOOR, SIZE[0], 2);
+    context.fillRect(0, FLOOR, WIDE[0], 2);
     for (let x = -3; x <= 3; x++)
-      context.fillText(minus(`${x}`), across(x), SIZE[1] - 18);
+      context.fillText(minus(`${x}`), across(x), WIDE[1] - 18);
 
     const cell = (2 * REACH) / CELLS;
     const exact = given.reduce((sum, p, k) => sum + (at(k) > 0 ? p * cell : 0), 0);

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.ndimage import find_objects, label
 
@@ -57,34 +58,38 @@ def references(config: CheckerboardConfig, seed: int) -> Outcome:
     return Outcome({"Gaussian fit": gaussian_fit(*of), "exact": exact_row(*of)})
 
 
-def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
+def draw(result: Result) -> Figure:
     """Draw a row for each level, the highest first: samples, and the density."""
     density = result.arrays["density/recovery"].astype(float)
     samples = result.arrays["samples/recovery"].astype(float)
-    shown = sorted(range(len(density)) if levels is None else levels, reverse=True)
+    shown = range(len(density))[::-1]
     figure, axes = plt.subplots(
         len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
     )
-    window = (-PLANE.extent, PLANE.extent)
-    board = float(exact_log_density("checkerboard").max())
     for row, t in zip(axes, shown, strict=True):
         row[0].plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
-        # As in the page's widget: blue is the root of the density. The scale is the
-        # same for all levels and trainings, and ends at four times the board's density.
-        blue = np.sqrt(np.exp(density[t] - board) / 4)
-        of: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "origin": "lower"}
-        row[1].imshow(blue, extent=(*window, *window), **of)
+        _density(row[1], density[t], numbered=t == 0)
         for ax, name in zip(row, ("samples", "density"), strict=True):
+            ax.set(xlim=row[1].get_xlim(), ylim=row[1].get_ylim(), aspect="equal")
             ax.spines[:].set_visible(True)
-            ax.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
+            ax.set(xticks=[], yticks=[])
             ax.set_title(f"level {t}: {name}", fontsize=12)
-        if t == 0:
-            for k, (left, right, low, high) in enumerate(squares(), 1):
-                x, y = (left + right) / 2, (low + high) / 2
-                i, j = (int((u / PLANE.extent + 1) / 2 * PLANE.n) for u in (y, x))
-                color = "white" if blue[i, j] > 0.7 else "black"
-                row[1].text(x, y, f"{k}", ha="center", va="center", color=color)
     return figure
+
+
+def _density(ax: Axes, log_q: np.ndarray, numbered: bool) -> None:
+    """Draw a density, and where asked the numbers of the squares."""
+    # As in the page's widget: blue is the root of the density. The scale is the same
+    # for all levels and trainings, and ends at four times the board's density.
+    board = float(exact_log_density("checkerboard").max())
+    blue = np.sqrt(np.exp(log_q - board) / 4)
+    of: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "origin": "lower"}
+    ax.imshow(blue, extent=(-PLANE.extent, PLANE.extent) * 2, **of)
+    for k, (left, right, low, high) in enumerate(squares() if numbered else (), 1):
+        x, y = (left + right) / 2, (low + high) / 2
+        i, j = (int((u / PLANE.extent + 1) / 2 * PLANE.n) for u in (y, x))
+        color = "white" if blue[i, j] > 0.7 else "black"
+        ax.text(x, y, f"{k}", ha="center", va="center", color=color)
 
 
 def check(result: Result) -> list[Verdict]:
@@ -192,23 +197,25 @@ def _square_masses(result: Result) -> tuple[np.ndarray, np.ndarray]:
     return energy, samples
 
 
-def draw_squares(before: Result, after: Result) -> Figure:
-    """Draw the squares' masses of two first trainings, a panel for each."""
-    figure, axes = plt.subplots(
-        2, 1, figsize=(5.5, 4.2), sharex=True, sharey=True, layout="constrained"
-    )
-    titles = ("published setting", "both cures")
-    for ax, result, title in zip(axes, (before, after), titles, strict=True):
-        energy, samples = _square_masses(result)
-        place = np.arange(1, len(energy) + 1)
-        ax.bar(place - 0.2, energy, 0.4, color="C0")
-        ax.bar(place + 0.2, samples, 0.4, color="C1")
-        ax.axhline(1 / len(energy), color="k", lw=0.8, ls="--")
-        ax.set(title=title, ylabel="mass", xticks=place)
-    axes[0].text(1.1, 0.33, "energy", color="C0")
-    axes[0].text(4.5, 0.2, "samples", color="C1", ha="center")
-    axes[0].text(4.5, 0.14, "data, 1/8 each (dashed)", ha="center")
-    axes[1].set(xlabel="square")
+def draw_squares(result: Result) -> Figure:
+    """Draw the density of level 0, and the masses of its numbered squares."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.8, 2.4))
+    _density(left, result.arrays["density/recovery"][0].astype(float), numbered=True)
+    # The squares are all that is to be seen.
+    reach = max(squares()[-1]) + 0.3
+    left.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+    left.spines[:].set_visible(True)
+    left.set_title("energy: density")
+    masses = _square_masses(result)
+    place = np.arange(1, len(masses[0]) + 1)
+    for mass, shift, color in zip(masses, (-0.2, 0.2), ("C0", "C1"), strict=True):
+        right.bar(place + shift, mass, 0.4, color=color)
+    right.axhline(1 / len(place), color="k", lw=0.8, ls="--")
+    of: dict[str, Any] = {"ha": "center", "transform": right.transAxes}
+    right.text(0.5, 0.85, "energy", color="C0", **of)
+    right.text(0.5, 0.7, "samples", color="C1", **of)
+    right.text(0.5, 0.55, "data (dashed)", **of)
+    right.set(title="mass of each square", xlabel="square", xticks=place, ylim=(0, 0.4))
     return figure
 
 

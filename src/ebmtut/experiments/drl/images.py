@@ -220,7 +220,7 @@ def image_rows(
     )
     for ax, (name, images) in zip(axes[:, 0], rows.items(), strict=True):
         image_grid(ax, images[:n], n, vmin=0, vmax=1, cmap=cmap)
-        ax.set_title(name, loc="left", fontsize=11)
+        ax.set_title(name, loc="left", fontsize=12)
     return figure
 
 

@@ -190,7 +190,7 @@ def baselines(config: LongRunConfig, seed: int) -> Outcome:
 
 def draw_collapse(result: Result) -> Figure:
     """Draw the energy differences of a training that collapses, update by update."""
-    figure, ax = plt.subplots(figsize=(5.5, 2.6))
+    figure, ax = plt.subplots(figsize=(4.8, 2.6))
     named = (
         ("median of the batch", "blue", 25),
         ("largest of the batch", "vermillion", 900),
