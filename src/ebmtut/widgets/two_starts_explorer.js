@@ -73,7 +73,8 @@ function render({ model: state, el }) {
   const side = make("div", "ts-side", el);
   side.append(el.querySelector(".ex-controls"), el.querySelector(".ex-notes"));
   el.prepend(side);
-  const bars = panel(`probability of 0 to 4 ones; ${2 * N_PAIRS} samples`);
+  const count = (2 * N_PAIRS).toLocaleString("en");
+  const bars = panel(`probability of 0 to 4 ones; ${count} samples`);
 
   function update() {
     const [theta, search] = [state.get("theta"), state.get("search")];
