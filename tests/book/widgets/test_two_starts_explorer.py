@@ -14,7 +14,7 @@ def make_widget():
 
 
 def test_the_prompt_shows_what_it_promises(visit):
-    """Exact maxima match the target at 0.33, messages from W/2 follow, from 0 do not."""
+    """Exact maxima match the target at 0.33; so do messages from W/2, not from 0."""
     widget = visit.page.locator(".two-starts-explorer")
     line, search = widget.locator(".ex-note"), widget.locator(".ex-select")
 
