@@ -11,7 +11,7 @@ from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.own_data import likelihood_table, show_refusals, write_digits
-from ebmtut.experiments.own_graphs import chances, pull_errors
+from ebmtut.experiments.own_graphs import chances, coupling_errors
 from ebmtut.metrics import BernoulliProposal, Estimate
 from ebmtut.random import make_generator
 
@@ -47,11 +47,11 @@ def test_chances_are_means_with_their_errors():
     assert chances(x) == [(1.0, 0.0), (0.5, 0.25)]
 
 
-def test_errors_of_the_pull_are_those_of_the_chances():
+def test_errors_over_the_coupling_are_those_of_the_chances():
     graph = nx.Graph()
     graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 2.0)])
     clamp = torch.tensor([1.0, math.nan, math.nan])
-    curves = pull_errors(graph, clamp, [0.3], n_samples=4000, n_sweeps=20, seed=0)
+    curves = coupling_errors(graph, clamp, [0.3], n_samples=4000, n_sweeps=20, seed=0)
     model = pairwise_graph(graph, weight="weight", variables="spins")
     with torch.no_grad():
         model.weight *= 0.3

@@ -28,12 +28,14 @@ def chances(
     return list(zip(p.tolist(), error.tolist(), strict=True))
 
 
-def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) -> None:
+def show_leanings(
+    graph: Any, lean: Mapping[Any, float], clamped: Sequence[Any]
+) -> None:
     """Draw a graph, its vertices coloured by their chance of a yes."""
     import networkx as nx
 
     fig, ax = plt.subplots(figsize=(4.6, 4.4))
-    # By the number of edges: weights are pulls, of either sign, and no distances.
+    # By the number of edges: weights are couplings, of either sign, and no distances.
     place = nx.kamada_kawai_layout(graph, weight=None)
     above = {name: (x, y + 0.13) for name, (x, y) in place.items()}
     nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
@@ -42,7 +44,7 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
         place,
         ax=ax,
         node_color=[lean[name] for name in graph.nodes],
-        node_size=[380 if name in held else 180 for name in graph.nodes],
+        node_size=[380 if name in clamped else 180 for name in graph.nodes],
         cmap=DIVERGING_CMAP,
         vmin=0,
         vmax=1,
@@ -59,10 +61,10 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
     plt.show()
 
 
-def pull_errors(
+def coupling_errors(
     graph: Any,
     clamp: Float[Tensor, " n_sites"],
-    pulls: Sequence[float],
+    couplings: Sequence[float],
     *,
     n_samples: int,
     n_sweeps: int,
@@ -78,8 +80,8 @@ def pull_errors(
     curves: dict[str, list[float]] = {name: [] for name in names}
     unit = pairwise_graph(graph, weight="weight", variables="spins")
     edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()
-    for strength in pulls:
-        model = PairwiseGraph(edges, strength * weight, strength * bias)
+    for coupling in couplings:
+        model = PairwiseGraph(edges, coupling * weight, coupling * bias)
         part, generator = model.given(clamp), make_generator(seed)
         truth = exact_mean(part, lambda x: x).detach()
         found = [
@@ -102,19 +104,17 @@ def pull_errors(
     return curves
 
 
-def show_pull_errors(
-    pulls: Sequence[float], curves: Mapping[str, Sequence[float]]
+def show_coupling_errors(
+    couplings: Sequence[float], curves: Mapping[str, Sequence[float]]
 ) -> None:
-    """Draw what :func:`pull_errors` returns; say so where there is nothing."""
-    if not pulls:
-        print(
-            "no curves: too many free vertices for exact chances to hold them against"
-        )
+    """Draw what :func:`coupling_errors` returns; say so where there is nothing."""
+    if not couplings:
+        print("no curves: there are too many free vertices for exact probabilities")
         return
     looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("exact", ":")
     _, ax = plt.subplots(figsize=(4.6, 3.3))
     for curve, (method, style) in zip(curves.values(), looks, strict=True):
-        ax.semilogy(pulls, curve, style, color=COLORS[method])
+        ax.semilogy(couplings, curve, style, color=COLORS[method])
     ax.set(xlabel="coupling $J$", ylabel="error of P(yes)")
     plain_log(ax.yaxis)
     # Names stand at the right ends of the curves, apart from each other.

@@ -247,8 +247,8 @@ def _transport(ax: Any, state: _State) -> str:
 
 
 def _two_starts(ax: Any, state: _State) -> str:
-    """Draw the number of ones by messages from two initialisations and the target."""
-    half = logistic((2500, 4), generator=make_generator(1), dtype=torch.float64)
+    """Draw the number of ones of perturbed MAP states and of the target."""
+    half = logistic((5000, 4), generator=make_generator(1), dtype=torch.float64)
     noise = torch.cat([half, -half])  # neither side is favoured by chance
     ones = enumerate_states(4).sum(1).long()
 
@@ -259,28 +259,19 @@ def _two_starts(ax: Any, state: _State) -> str:
 
     target = BoltzmannMachine(*_FOUR.to_bits(2.0))  # coupling 0.5
     wanted = by_ones(torch.softmax(-target(enumerate_states(4).double()), 0).detach())
-    ax.bar(range(5), wanted, 0.84, color="#c4c4c4", label="Boltzmann, coupling 0.5")
+    ax.bar(range(5), wanted, 0.84, color="#c4c4c4", label="target, coupling 0.50")
     model = BoltzmannMachine(*_FOUR.to_bits(1 / max(state["theta"], 1e-6)))
-    unaries = model.bias.detach() + noise
-    for init, mark, color, away in (
-        ("zero", "s", _BLUE, -0.18),
-        ("symmetric", "o", _RED, 0.18),
-    ):
-        x = max_product_reference(model, unaries, state["n_sweeps"], init=init).x
-        counts = torch.bincount(x.sum(1).long(), minlength=5) / len(x)
-        ax.plot(
-            np.arange(5) + away,
-            counts.numpy(),
-            mark,
-            color=color,
-            label=f"{init} messages",
-        )
+    scores = -model(enumerate_states(4).double()).detach()
+    scores = scores + noise @ enumerate_states(4).double().T
+    x = enumerate_states(4)[scores.argmax(1)]
+    counts = torch.bincount(x.sum(1).long(), minlength=5) / len(x)
+    label = f"samples, coupling {state['theta']:.2f}"
+    ax.plot(range(5), counts.numpy(), "ko", label=label)
     ax.set(ylim=(0, 0.75), xlabel="ones among the four bits", ylabel="probability")
     ax.legend()
     return (
         f"The distribution of the number of ones among four bits: grey bars for the "
-        f"target, marks for {len(noise)} samples by messages from two initialisations "
-        f"after {state['n_sweeps']} sweeps."
+        f"target, dots for {len(noise)} perturbed MAP states."
     )
 
 

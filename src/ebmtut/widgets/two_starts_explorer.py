@@ -1,4 +1,4 @@
-"""Four spins, perturbed: messages from two initialisations beside the target."""
+"""Four spins, perturbed: samples by enumeration or by messages beside the target."""
 
 import anywidget
 import traitlets
@@ -17,16 +17,19 @@ class TwoStartsExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     theta
-        Coupling of the perturbed model, in [0, 1]. Both follow the reader.
-    n_sweeps
-        Of max-product, 0 to 20.
+        Coupling of the perturbed model, in [0, 1].
+    search
+        How the MAP state is found: "enumeration", or messages from "zero" or from half
+        the couplings ("symmetric"). Both traits follow the reader.
     """
 
     _esm = script("two_starts_explorer.js")
     _css = style("two_starts_explorer.css")
 
     theta = traitlets.Float(0.5, min=0, max=1).tag(sync=True)
-    n_sweeps = traitlets.Int(20, min=0, max=20).tag(sync=True)
+    search = traitlets.Enum(("enumeration", "zero", "symmetric"), "enumeration").tag(
+        sync=True
+    )
 
 
 @checked
