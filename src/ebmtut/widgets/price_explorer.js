@@ -138,7 +138,7 @@ function render({ model: state, el }) {
   const line = note();
   el.querySelector(".ex-panels").before(line); // seen together with the controls
   const sand = panel("blue: how often a pair was active; black: the best plan");
-  const prices = panel("prices less that of heap 1: heaps blue, holes orange, exact dashed");
+  const prices = panel("prices relative to heap 1: heaps blue, holes orange, exact dashed");
 
   function update() {
     const [schedule, k] = [state.get("schedule"), state.get("chain") % nChains];
