@@ -5,8 +5,9 @@ import { asFloats, blank, follow, frame, INK, minus, pointed, SIZE } from "./fra
 import { coolingOver, costMatrix, exactOT, gibbsOT, masses } from "./gibbs_ot.js";
 
 const LOWEST = 0.02; // height of a bar: without mass there is no T / p_i
-const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8", plan: "#009e73", dual: "#0072b2" };
-const SCHEDULES = [["annealed", "falls from 2/N"], ["hot", "hot: 0.3/N"],
+const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8",
+  plan: "#009e73", dual: "#0072b2" };
+const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "hot: 0.3/N"],
   ["cold", "cold: 0.001/N"]];
 
 // Temperatures of a schedule over all iterations, with n bars.
@@ -215,7 +216,7 @@ function render({ model: state, el }) {
   const massPanel = panel("masses p and q: draw them with mouse or finger");
   const plan = panel("plan: shades Gibbs-OT, circles exact");
   const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
-  const values = panel("certified bound blue, cost of the plan green");
+  const values = panel("certified bound blue, cost of rounded plan green");
   massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
   let last = null;
@@ -280,7 +281,7 @@ function render({ model: state, el }) {
     };
     line.textContent = minus(`Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
       + `iterations the certified bound is ${last.dual.toFixed(4)}, ${off(last.dual)} below; `
-      + `the plan costs ${last.plan.toFixed(4)}, ${off(last.plan)} above.`);
+      + `the rounded plan costs ${last.plan.toFixed(4)}, ${off(last.plan)} above.`);
     massPanel.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
       + `${heights[chosen.side][chosen.bar].toFixed(2)} high`);
     plan.setAttribute("aria-label", "The plan of Gibbs-OT over the exact one");

@@ -125,7 +125,7 @@ def expected_note(which, n_iterations):
     return (
         f"Exact cost {exact:.4f}. After {n_iterations} iterations the certified bound "
         f"is {end['dual']:.4f}, {below:.1f} % below; "
-        f"the plan costs {end['plan']:.4f}, {above:.1f} % above."
+        f"the rounded plan costs {end['plan']:.4f}, {above:.1f} % above."
     )
 
 
