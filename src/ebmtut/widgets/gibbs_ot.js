@@ -45,12 +45,12 @@ export function dualValue(p, q, cost, g) {
   return objective(p, q, smallest(p.length, cost, h).value, h);
 }
 
-// The paper's cooling over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
+// The paper's annealing over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
 export const coolingOver = (l, start, power) =>
   Array.from({ length: l }, (_, t) => start * l ** ((-power * (t + 1)) / l));
 
-// One iteration of Algorithm 1: all h given g, then all g given that h. theta holds draws
-// of the exponential law of mean 1, those of h first; `from` and `to` say which
+// One iteration of Algorithm 1: all h given g, then all g given that h. theta holds
+// exponential random numbers of mean 1, those of h first; `from` and `to` say which
 // constraint was the active one.
 export function iterate(p, q, cost, g, T, theta) {
   const n = p.length;
@@ -61,8 +61,8 @@ export function iterate(p, q, cost, g, T, theta) {
   return { g: next, h, U: to.value, L: from.value, from: from.place, to: to.place };
 }
 
-// How often each constraint was active in some iterations: Eq. 22 with the draws in place
-// of U and L, where many partners tie.
+// How often each constraint was active in some iterations: Eq. 22 with the samples in
+// place of U and L, where many partners tie.
 export function activity(p, q, iterations) {
   const n = p.length;
   const coupling = new Float64Array(n * n);
@@ -75,8 +75,8 @@ export function activity(p, q, iterations) {
   return coupling;
 }
 
-// Algorithm 1 from g = 0, an iteration for each temperature. noise holds 2 n draws an
-// iteration.
+// Algorithm 1 from g = 0, an iteration for each temperature. noise holds 2 n random
+// numbers per iteration.
 export function chain(p, q, cost, temperatures, noise) {
   const n = p.length;
   const iterations = [];
