@@ -12,8 +12,9 @@ const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "hot: 0.3/N"],
 
 // Temperatures of a schedule over all iterations, with n bars.
 function temperatures(name, n, nIterations) {
-  if (name === "annealed") return coolingOver(nIterations, 2 / n, 2);
-  return new Array(nIterations).fill((name === "hot" ? 0.3 : 0.001) / n);
+  const constant = { hot: 0.3, cold: 0.001 }[name];
+  if (!constant) return coolingOver(nIterations, 2 / n, 2);
+  return new Array(nIterations).fill(constant / n);
 }
 
 // p stands on the middle of the picture, q hangs from it.
