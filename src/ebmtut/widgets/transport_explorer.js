@@ -214,10 +214,10 @@ function render({ model: state, el }) {
     (value) => change({ n_iterations: value }));
   const stop = player("play", "n_iterations", 1, nLargest, 120);
 
-  const massPanel = panel("masses p and q: draw them with mouse or finger");
+  const values = panel("certified bound blue, cost of rounded plan green");
   const plan = panel("plan: shades Gibbs-OT, circles exact");
   const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
-  const values = panel("certified bound blue, cost of rounded plan green");
+  const massPanel = panel("masses p and q: draw them with mouse or finger");
   massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
   let last = null;
