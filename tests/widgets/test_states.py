@@ -107,6 +107,6 @@ def test_refusals(call: Callable[[], Any], words: str) -> None:
 
 def test_options_that_a_page_does_not_have_are_refused() -> None:
     with pytest.raises(TraitError):
-        drawn(transport_explorer).cost = "cubic"
+        drawn(transport_explorer).schedule = "warm"
     with pytest.raises(TraitError):
         drawn(price_explorer).schedule = "warm"

@@ -1,12 +1,9 @@
-// Gibbs-OT between two laws of a few bars, and exact transport.
+// Gibbs-OT between two distributions of a few bars, and exact transport.
 // n points, the centres of n cells of [0, 1]; costs lie row by row in a flat array.
 
-export function costMatrix(n, kind) {
-  return Float64Array.from({ length: n * n }, (_, at) => {
-    const away = Math.abs(Math.floor(at / n) - (at % n)) / n;
-    return kind === "coulomb" ? 1 / away : kind === "absolute" ? away : away * away;
-  });
-}
+// Squared distances.
+export const costMatrix = (n) =>
+  Float64Array.from({ length: n * n }, (_, at) => ((Math.floor(at / n) - (at % n)) / n) ** 2);
 
 export function masses(heights) {
   const total = heights.reduce((sum, height) => sum + height, 0);
@@ -48,16 +45,12 @@ export function dualValue(p, q, cost, g) {
   return objective(p, q, smallest(p.length, cost, h).value, h);
 }
 
-// Temperature of iteration t = 0, 1, ...: constant, or a thousandth after 100.
-export const temperatureAt = (start, cooled, t) =>
-  cooled ? start * 1000 ** (-t / 100) : start;
-
-// The paper's cooling over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
+// The paper's annealing over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
 export const coolingOver = (l, start, power) =>
   Array.from({ length: l }, (_, t) => start * l ** ((-power * (t + 1)) / l));
 
-// One iteration of Algorithm 1: all h given g, then all g given that h. theta holds draws
-// of the exponential law of mean 1, those of h first; `from` and `to` say which
+// One iteration of Algorithm 1: all h given g, then all g given that h. theta holds
+// exponential random numbers of mean 1, those of h first; `from` and `to` say which
 // constraint was the active one.
 export function iterate(p, q, cost, g, T, theta) {
   const n = p.length;
@@ -68,8 +61,8 @@ export function iterate(p, q, cost, g, T, theta) {
   return { g: next, h, U: to.value, L: from.value, from: from.place, to: to.place };
 }
 
-// How often each constraint was active in some iterations: Eq. 22 with the draws in place
-// of U and L, where many partners tie.
+// How often each constraint was active in some iterations: Eq. 22 with the samples in
+// place of U and L, where many partners tie.
 export function activity(p, q, iterations) {
   const n = p.length;
   const coupling = new Float64Array(n * n);
@@ -82,8 +75,8 @@ export function activity(p, q, iterations) {
   return coupling;
 }
 
-// Algorithm 1 from g = 0, an iteration for each temperature. noise holds 2 n draws an
-// iteration.
+// Algorithm 1 from g = 0, an iteration for each temperature. noise holds 2 n random
+// numbers per iteration.
 export function chain(p, q, cost, temperatures, noise) {
   const n = p.length;
   const iterations = [];
@@ -96,16 +89,37 @@ export function chain(p, q, cost, temperatures, noise) {
   return iterations;
 }
 
-// The chain's end, V and the dual value all along, and the coupling of its second half.
-export function gibbsOT(p, q, cost, start, cooled, noise, nIterations) {
-  const temperatures = Array.from({ length: nIterations },
-    (_, t) => temperatureAt(start, cooled, t));
+// A plan with the right marginals: rows, then columns that are too large are scaled
+// down, and what is missing is added as an outer product.
+export function rounded(p, q, coupling) {
+  const n = p.length;
+  const sum = (k, stride, step) => {
+    let total = 0;
+    for (let a = 0; a < n; a++) total += plan[k * stride + a * step];
+    return total;
+  };
+  const plan = Float64Array.from(coupling);
+  for (const [mass, stride, step] of [[p, n, 1], [q, 1, n]])
+    mass.forEach((goal, k) => {
+      const factor = Math.min(1, goal / Math.max(sum(k, stride, step), 1e-300));
+      for (let a = 0; a < n; a++) plan[k * stride + a * step] *= factor;
+    });
+  const rows = p.map((mass, i) => mass - sum(i, n, 1));
+  const columns = q.map((mass, j) => mass - sum(j, 1, n));
+  const lost = Math.max(rows.reduce((total, mass) => total + mass, 0), 1e-300);
+  return plan.map((z, at) => z + (rows[Math.floor(at / n)] * columns[at % n]) / lost);
+}
+
+// The chain's end; and after each iteration the dual value, and the cost of the rounded
+// plan. A plan comes from the second half of the iterations until then.
+export function gibbsOT(p, q, cost, temperatures, noise) {
   const iterations = chain(p, q, cost, temperatures, noise);
-  const { g, h, U, L } = iterations[nIterations - 1];
-  const trace = iterations.map((now) => ({
-    V: objective(p, q, now.U, now.L), dual: dualValue(p, q, cost, now.U) }));
-  const late = iterations.slice(Math.floor(nIterations / 2));
-  return { g, h, U, L, coupling: activity(p, q, late), trace };
+  const { g, h, U, L } = iterations[iterations.length - 1];
+  const couplingAt = (t) => activity(p, q, iterations.slice(Math.floor(t / 2), t));
+  const trace = iterations.map((now, t) => ({
+    dual: dualValue(p, q, cost, now.U),
+    plan: rounded(p, q, couplingAt(t + 1)).reduce((sum, z, at) => sum + z * cost[at], 0) }));
+  return { g, h, U, L, coupling: couplingAt(iterations.length), trace };
 }
 
 // Exact transport: send mass along shortest paths until all has arrived. Reduced costs

@@ -84,9 +84,9 @@ function drawPrices(canvas, limits, samples, exact, now) {
     context.fillStyle = INK;
     context.fillText(`${tick}`.replace("-", "−"), left / 2, y(tick));
   }
-  for (const share of [0, 0.5, 1]) {
-    const t = Math.round(share * limits.length);
-    context.fillText(t, x(t - 1) - (share === 1 ? 12 : 0), SIZE[1] - bottom + 14);
+  for (const part of [0, 0.5, 1]) {
+    const t = Math.round(part * limits.length);
+    context.fillText(t, x(t - 1) - (part === 1 ? 12 : 0), SIZE[1] - bottom + 14);
   }
   context.fillText("iteration", SIZE[0] / 2, SIZE[1] - 16);
   const n = exact.length / 2;
@@ -138,7 +138,7 @@ function render({ model: state, el }) {
   const line = note();
   el.querySelector(".ex-panels").before(line); // seen together with the controls
   const sand = panel("blue: how often a pair was active; black: the best plan");
-  const prices = panel("prices less that of heap 1: heaps blue, holes orange, exact dashed");
+  const prices = panel("prices relative to heap 1: heaps blue, holes orange, exact dashed");
 
   function update() {
     const [schedule, k] = [state.get("schedule"), state.get("chain") % nChains];

@@ -2,12 +2,20 @@
 // exponential random numbers arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
-import { costMatrix, exactOT, gibbsOT, masses, temperatureAt } from "./gibbs_ot.js";
+import { coolingOver, costMatrix, exactOT, gibbsOT, masses } from "./gibbs_ot.js";
 
 const LOWEST = 0.02; // height of a bar: without mass there is no T / p_i
-const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8", V: "#e69f00", dual: "#0072b2" };
-const COSTS = [["squared", "squared distance"], ["absolute", "distance"],
-  ["coulomb", "1 / distance (Coulomb)"]];
+const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8",
+  plan: "#009e73", dual: "#0072b2" };
+const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "hot: 0.3/N"],
+  ["cold", "cold: 0.001/N"]];
+
+// Temperatures of a schedule over all iterations, with n bars.
+function temperatures(name, n, nIterations) {
+  const constant = { hot: 0.3, cold: 0.001 }[name];
+  if (!constant) return coolingOver(nIterations, 2 / n, 2);
+  return new Array(nIterations).fill(constant / n);
+}
 
 // p stands on the middle of the picture, q hangs from it.
 function drawMasses(canvas, heights, chosen) {
@@ -151,23 +159,18 @@ function drawPotentials(canvas, p, q, run, exact, T) {
   context.setLineDash([]);
 }
 
-// V and the dual value over the iterations, in units of the exact cost, or by how much
-// of V's largest value they exceed a cost of nothing. The axis reaches as far as they do.
+// Dual value and cost of the plan over the iterations, in units of the exact cost.
 function drawTrace(canvas, trace, value, nLargest) {
   const context = blank(canvas);
-  const isFree = value < 1e-9;
-  const unit = isFree ? Math.max(...trace.map(({ V }) => Math.abs(V))) || 1 : value;
-  const share = (now) => (isFree ? 1 : 0) + now / unit;
-  const all = trace.flatMap(({ V, dual }) => [share(V), share(dual)]);
-  const range = [Math.min(0, ...all), Math.max(2, ...all)];
-  const at = axes(context, [0, nLargest], range, ["iteration", "over the exact cost"]);
+  const at = axes(context, [0, nLargest], [0, 2], ["iteration", "in units of the exact cost"]);
   context.fillStyle = INK;
   context.fillRect(at.left, at.y(1) - 1, at.right - at.left, 3);
-  for (const name of ["V", "dual"]) {
+  for (const name of ["plan", "dual"]) {
     context.strokeStyle = COLORS[name];
     context.lineWidth = 4;
     context.beginPath();
-    trace.forEach((now, t) => context.lineTo(at.x(t + 1), at.y(share(now[name]))));
+    trace.forEach((now, t) =>
+      context.lineTo(at.x(t + 1), at.y(at.inside(now[name] / Math.max(value, 1e-9)))));
     context.stroke();
   }
 }
@@ -199,37 +202,22 @@ function render({ model: state, el }) {
     later(); // the choice may have changed where the height has not
   }
 
-  const shapeChoice = choice("shapes",
+  const shapeChoice = choice("distributions",
     [["", "your own"], ...shapes.map(({ name }, k) => [k, name])], (k) => {
       if (k === "") return;
       shape = k;
       change({ p: shapes[k].p, q: shapes[k].q });
     });
-  const costChoice = choice("cost", COSTS, (value) => change({ cost: value }));
-  const temperatureSlider = slider("temperature", { min: -4, max: 1, step: 0.1 },
-    (value) => change({ log_temperature: value }));
+  const scheduleChoice = choice("temperature", SCHEDULES,
+    (value) => change({ schedule: value }));
   const iterationsSlider = slider("iterations", { min: 1, max: nLargest, step: 1 },
     (value) => change({ n_iterations: value }));
-  const annealChoice = choice("annealing", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
-    (value) => change({ cooled: value === "yes" }));
-  const lawChoice = choice("side to shape", [["p", "p, above"], ["q", "q, below"]], (value) => {
-    chosen.side = value;
-    later();
-  });
-  const barSlider = slider("bar", { min: 1, max: n, step: 1 }, (value) => {
-    chosen.bar = value - 1;
-    later();
-  });
-  const heightSlider = slider("height", { min: LOWEST, max: 1, step: 0.02 }, (height) => {
-    const here = { bar: chosen.bar, height };
-    setBars(chosen.side, here, here);
-  });
-  const stop = player("play the iterations", "n_iterations", 1, nLargest, 120);
+  const stop = player("play", "n_iterations", 1, nLargest, 120);
 
-  const massPanel = panel("two distributions: draw them with mouse or finger");
-  const plan = panel("coupling: shades Gibbs-OT, circles exact");
+  const values = panel("certified bound blue, cost of rounded plan green");
+  const plan = panel("plan: shades Gibbs-OT, circles exact");
   const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
-  const values = panel("V orange, dual value blue, exact black");
+  const massPanel = panel("masses p and q: draw them with mouse or finger");
   massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
   let last = null;
@@ -271,51 +259,39 @@ function render({ model: state, el }) {
 
   function update() {
     const heights = { p: state.get("p"), q: state.get("q") };
-    const kind = state.get("cost");
     const nIterations = state.get("n_iterations");
-    const start = 10 ** state.get("log_temperature") / n;
-    const cooled = state.get("cooled");
+    const schedule = temperatures(state.get("schedule"), n, nLargest);
     shapeChoice.show(shape);
-    costChoice.show(kind);
-    annealChoice.show(cooled ? "yes" : "no");
-    lawChoice.show(chosen.side);
-    temperatureSlider.show(state.get("log_temperature"), `${(start * n).toPrecision(2)}/${n}`);
+    scheduleChoice.show(state.get("schedule"));
     iterationsSlider.show(nIterations, `${nIterations}`);
-    barSlider.show(chosen.bar + 1, `${chosen.bar + 1}`);
-    const height = heights[chosen.side][chosen.bar];
-    heightSlider.show(height, height.toFixed(2));
 
     const [p, q] = [masses(heights.p), masses(heights.q)];
-    const cost = costMatrix(n, kind);
-    const key = [kind, ...p, ...q].join();
+    const cost = costMatrix(n);
+    const key = [...p, ...q].join();
     if (solved.key !== key) solved = { key, ...exactOT(p, q, cost) };
-    const run = gibbsOT(p, q, cost, start, cooled, noise, nIterations);
+    const run = gibbsOT(p, q, cost, schedule.slice(0, nIterations), noise);
     const last = run.trace[nIterations - 1];
-    const T = temperatureAt(start, cooled, nIterations - 1);
     drawMasses(massPanel, heights, chosen);
     drawCoupling(plan, n, run.coupling, solved.coupling);
-    drawPotentials(duals, p, q, run, solved, T);
+    drawPotentials(duals, p, q, run, solved, schedule[nIterations - 1]);
     drawTrace(values, run.trace, solved.value, nLargest);
     // Distributions that are alike cost nothing, of which there is no percentage.
     const off = (value) => {
-      const away = Math.abs(value - solved.value);
-      const side = value > solved.value ? "above" : "below";
-      const percent = (100 * away) / solved.value;
-      return solved.value > 1e-9 ? `${percent.toFixed(2)} % ${side}` : side;
+      const percent = (100 * Math.abs(value - solved.value)) / solved.value;
+      return solved.value > 1e-9 ? `${percent.toFixed(1)} %` : "";
     };
     line.textContent = minus(`Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
-      + `iterations the dual value is ${last.dual.toFixed(4)}, ${off(last.dual)} it; `
-      + `V is ${last.V.toFixed(4)}, ${off(last.V)}.`);
+      + `iterations the certified bound is ${last.dual.toFixed(4)}, ${off(last.dual)} below; `
+      + `the rounded plan costs ${last.plan.toFixed(4)}, ${off(last.plan)} above.`);
     massPanel.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
-      + `${height.toFixed(2)} high`);
-    plan.setAttribute("aria-label", "The coupling of Gibbs-OT over the exact one");
-    duals.setAttribute("aria-label",
-      `Potentials and their 95 percent bands at temperature ${T.toPrecision(2)}`);
+      + `${heights[chosen.side][chosen.bar].toFixed(2)} high`);
+    plan.setAttribute("aria-label", "The plan of Gibbs-OT over the exact one");
+    duals.setAttribute("aria-label", "Potentials and their 95 percent bands");
     values.setAttribute("aria-label", line.textContent);
   }
 
   update();
-  const keys = ["p", "q", "cost", "log_temperature", "n_iterations", "cooled"];
+  const keys = ["p", "q", "schedule", "n_iterations"];
   const { later, leave } = follow(state, keys, update);
   return () => {
     stop();

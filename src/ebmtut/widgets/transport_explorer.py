@@ -64,27 +64,22 @@ TWO_DISTRIBUTIONS: tuple[TwoDistributions, ...] = (
         _bumps((0.9, 0.5, 0.08)),
         _bumps((0.7, 0.2, 0.06), (0.7, 0.8, 0.06)),
     ),
-    TwoDistributions("both uniform", (0.5,) * _N_BARS, (0.5,) * _N_BARS),
 )
 
 
 class TransportExplorer(anywidget.AnyWidget):
-    """Potentials, bands, coupling and values of Gibbs-OT beside the exact ones.
+    """Potentials, plan and certified bound of Gibbs-OT beside the exact ones.
 
     Everything is computed in the page. Make it by `transport_explorer`.
 
     Attributes
     ----------
     p, q
-        Heights of the bars. All attributes down to ``cooled`` follow the reader.
-    cost
-        "squared", "absolute" or "coulomb".
-    log_temperature
-        Decimal logarithm of T in units of 1 / N, N being the bars.
+        Heights of the bars. All attributes down to ``n_iterations`` follow the reader.
+    schedule
+        "annealed", from 2 / N by the page's formula with k = 2; "hot" or "cold".
     n_iterations
         Iterations of Algorithm 1, from g = 0.
-    cooled
-        Whether T falls to a thousandth in 100 iterations.
     shapes
         What may be chosen, see `TwoDistributions`.
     noise
@@ -96,10 +91,8 @@ class TransportExplorer(anywidget.AnyWidget):
 
     p = traitlets.List(traitlets.Float()).tag(sync=True)
     q = traitlets.List(traitlets.Float()).tag(sync=True)
-    cost = traitlets.Enum(("squared", "absolute", "coulomb"), "squared").tag(sync=True)
-    log_temperature = traitlets.Float(-0.5, min=-4, max=1).tag(sync=True)
+    schedule = traitlets.Enum(("annealed", "hot", "cold"), "annealed").tag(sync=True)
     n_iterations = traitlets.Int(40, min=1).tag(sync=True)
-    cooled = traitlets.Bool(False).tag(sync=True)
     shapes = traitlets.List(traitlets.Dict()).tag(sync=True)
     noise = traitlets.Bytes().tag(sync=True)
 

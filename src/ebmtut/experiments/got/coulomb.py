@@ -117,6 +117,7 @@ def describe(coupling: Tensor) -> dict[str, float]:
 def draw_coulomb(result: Result) -> Figure:
     """Draw the couplings of Sinkhorn's iteration and of Gibbs-OT."""
     entropic, *_, gibbs = methods_of(result.config)
+    gibbs = gibbs._replace(label="Gibbs-OT, k = 4")
     return line.draw_plans(result, (entropic, gibbs), "near", "within 2 points: {:.2f}")
 
 

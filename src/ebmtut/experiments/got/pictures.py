@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut.experiments.got.wnmf import sharpness
 from ebmtut.plotting import COLORS, OKABE_ITO, image_grid, plain_log
 from ebmtut.results import Result, load_result
 from ebmtut.transport import ExactOT
@@ -113,7 +114,9 @@ def draw_fives(study: Result) -> Figure:
         rows[f"{name}/models"] = f"{name}, {method['budgets'][-1]} epochs"
     figure, axes = plt.subplots(len(rows), 1, figsize=(5.2, 3.4))
     for ax, (key, title) in zip(axes, rows.items(), strict=True):
-        image_grid(ax, study.arrays[key], 8, vmin=0, vmax=255)
+        images = study.arrays[key]
+        image_grid(ax, images, 8, vmin=0, vmax=255)
+        title += f": {sharpness(torch.from_numpy(images))['support']:.0f} pixels"
         color = COLORS.get(key.split("/")[0], "k")
         ax.set_title(title, color=color, fontsize=10, pad=2)
     return figure
