@@ -90,12 +90,12 @@ def partition_table(found: Mapping[str, LogPartitions]) -> Table:
     return Table(
         {
             "learned by": list(found),
-            "importance sampling": [z.importance for z in found.values()],
-            "effective fraction": [f"{z.share:.2g}" for z in found.values()],
+            "importance": [z.importance for z in found.values()],
+            "fraction": [f"{z.share:.2g}" for z in found.values()],
             "annealing": [z.annealed for z in found.values()],
             "enumeration": [z.exact for z in found.values()],
         },
-        caption="Estimates of log Z with their standard errors.",
+        caption="log Z with standard errors; effective fraction of importance samples.",
         digits=5,
     )
 
@@ -134,7 +134,7 @@ def likelihood_table(
                 None if row is first else mean_and_error(first - row) for row in every
             ],
         },
-        caption="Nats a held-out row: means over the rows and their standard errors.",
+        caption="Nats per held-out row: means over the rows and their standard errors.",
         kinds=[*[""] * len(rows), "null", "null"],
         digits=3,
     )

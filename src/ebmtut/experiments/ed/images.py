@@ -107,7 +107,6 @@ _SETS: Mapping[str, Callable[[], tuple[ImageData, int]]] = {
     "Omniglot 28x28": lambda: _omniglot(28),
 }
 _DYNAMIC = ", dynamic"
-#: The sets that the rows know, by name.
 IMAGE_SETS = (*_SETS, f"MNIST 14x14{_DYNAMIC}", f"MNIST 28x28{_DYNAMIC}")
 
 
@@ -420,8 +419,8 @@ def draw_samples(
                 image_grid(ax, images[:16].astype(np.float32), 4, vmin=0, vmax=1)
             ax.set_title(label, fontsize=12)
         if len(sets) > 1:
-            lines[0].text(-0.05, 0.5, name, ha="right", va="center", fontsize=10,
-                          rotation=90, transform=lines[0].transAxes)  # fmt: skip
+            where = {"ha": "right", "va": "center", "transform": lines[0].transAxes}
+            lines[0].text(-0.05, 0.5, name, fontsize=10, rotation=90, **where)
     return figure
 
 

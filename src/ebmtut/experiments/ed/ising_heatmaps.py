@@ -54,8 +54,7 @@ def draw_edges(result: Result) -> Figure:
             counts, _ = np.histogram(couplings[kind], bins)
             ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.8)
         ax.vlines(true, 0, 1.1, color="black", lw=1, ls="--")
-        ax.text(0.99, 0.6, method, transform=ax.transAxes, ha="right", fontsize=11,
-                color=COLORS[method])  # fmt: skip
+        ax.set_title(method, loc="right", y=0.6, color=COLORS[method])
         ax.set(yticks=[], ylim=(0, 1.1))
         ax.spines["left"].set_visible(False)
     for name, at in zip(kinds, true, strict=True):

@@ -48,14 +48,13 @@ def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
         ax.imshow(gaps.clip(0.05, 2), cmap="Blues", norm=norm, aspect="auto")
         for (i, j), gap in np.ndenumerate(gaps):
             text = f"{gap:.2f}" if gap < DIVERGED_GAP else "diverged"
-            ax.text(j, i, text, ha="center", va="center", fontsize=10,
-                    color="white" if gap > 1 else "black")  # fmt: skip
+            color = "white" if gap > 1 else "black"
+            ax.text(j, i, text, ha="center", va="center", fontsize=10, color=color)
         ax.set_xticks(range(len(ms)), [f"M = {m}" for m in ms])
         ax.set_yticks(range(len(ws)), [f"w = {w:g}" for w in ws])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        if len(shown) > 1:
-            ax.set_title(method)
+        ax.set_title(method if n > 1 else "")
     return figure
 
 
