@@ -331,14 +331,18 @@ def draw_scaling(result: Result) -> Figure:
     for label, color, _, found in (curve for curve in curves if curve[-1]):
         side = sorted(found)[-2:][0]
         above = label == "flow"
-        axes[1].annotate(
-            label,
-            (side, 100 * found[side][1]),
-            (-4 if above else 4, 4 if above else -12),
-            textcoords="offset points",
-            ha="right" if above else "left",
-            color=COLORS[color],
-        )
+        ess, energy = found[side]
+        for ax, value, right in zip(
+            axes, (ess, 100 * energy), (above, not above), strict=True
+        ):
+            ax.annotate(
+                label,
+                (side, value),
+                (4 if right else -4, 4 if above else -12),
+                textcoords="offset points",
+                ha="left" if right else "right",
+                color=COLORS[color],
+            )
     return figure
 
 
