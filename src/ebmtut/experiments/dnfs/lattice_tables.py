@@ -216,6 +216,7 @@ def log_z_table(result: Result, column: str) -> Table:
     # The variance of an estimate falls in proportion to the samples, and to the time.
     equal = [time * (error / least) ** 2 for _, time, error in baselines]
     equal = [seconds + training, *equal]
+    n_runs, n_smc = (len(rows[method]["ESS"]) for method in ("ours", "SMC"))
     return Table(
         {
             "method": list(costs),
@@ -224,10 +225,9 @@ def log_z_table(result: Result, column: str) -> Table:
             "error of log Z": [error for *_, error in costs.values()],
             "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
-        caption=f"{column}: root mean square error of log Z over "
-        f"{len(rows['ours']['ESS'])} runs (SMC: {len(rows['SMC']['ESS'])}). Last "
-        f"column: seconds to the error of the flow; {training / equal[0]:.0%} of those "
-        "of the flow are training.",
+        caption=f"{column}: root mean square error of log Z over {n_runs} runs (SMC: "
+        f"{n_smc}). Last column: seconds to the error of the flow; "
+        f"{training / equal[0]:.0%} of those of the flow are training.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
     )
