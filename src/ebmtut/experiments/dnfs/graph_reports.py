@@ -214,12 +214,13 @@ def fractions_table(
         seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in shown]
         columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
         words = f"the best of {config['n_copies']} samples; CPU seconds of {size}"
+    measured = methods is not None and max(errors[False]) > 0
     return Table(
         columns,
         caption=f"Fraction of the optimum by number of vertices, {words}. Standard "
         "errors over runs, where there are several"
-        + (f", are at most {max(errors[False]):.2g}" if methods else "")
-        + (f" (untrained flow: {max(errors[True]):.2g})." if methods else "."),
+        + (f", are at most {max(errors[False]):.2g}" if measured else "")
+        + (f" (untrained flow: {max(errors[True]):.2g})." if measured else "."),
         kinds=kinds,
     )
 
