@@ -2,6 +2,7 @@
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -10,6 +11,7 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattice_tables import (
+    draw_log_z,
     drawn_each_way,
     log_z_table,
     seconds_table,
@@ -94,6 +96,11 @@ def test_seconds_to_an_error_of_log_z_grow_with_its_square():
     cell["log Z error"] = [3 * error for error in cell["log Z error"]]
     after = float(log_z_table(both, column).rows[2][4])
     assert after == pytest.approx(9 * before, rel=0.05)
+    figure = draw_log_z(both, column)
+    points = [line for line in figure.axes[0].lines if line.get_marker() in "os"]
+    drawn = {float(f"{point.get_ydata()[0]:.2g}") for point in points}
+    assert drawn == {float(row[3]) for row in log_z_table(both, column).rows}
+    plt.close(figure)
 
 
 def test_exact_draws_are_worth_what_they_are_and_copies_less():

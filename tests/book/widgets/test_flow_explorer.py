@@ -79,6 +79,9 @@ def note(visit):
 
 def test_time_runs_and_samples_are_added(visit):
     time = visit.page.get_by_role("slider")
+    assert note(visit).startswith("t = 1.00: the weights make 16 samples worth")
+    visit.page.get_by_label("rates").select_option("yes")
+    time.fill("0")
     assert "t = 0.00: the weights make 16 samples worth 16.0" in note(visit)
     exact = f"{SIDE**2 * 0.6931472:.2f}"
     assert f"log Z {exact}, exact {exact}" in note(visit)

@@ -189,9 +189,16 @@ def fractions_table(
     columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in shown]}
     columns["evaluations"] = [cost for _, _, cost, _ in shown]
     kind = "" if draws == "one" else ": best"
+    errors: dict[bool, list[float]] = {}
     for size in result.scalars["table"]:
         scores = [fractions(result, size, metric + kind) for metric, *_ in shown]
-        columns[size] = [spread(values, 3) for values in scores]
+        columns[size] = [
+            round(float(np.mean(values)), 3) if methods else spread(values, 3)
+            for values in scores
+        ]
+        for (_, label, *_), values in zip(shown, scores, strict=True):
+            known = errors.setdefault("untrained" in label, [0.0])
+            known.append(mean_and_stderr(values)[1] or 0.0)
     kinds = [kind for *_, kind in shown]
     if draws == "one":
         words = "one sample"
@@ -207,10 +214,13 @@ def fractions_table(
         seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in shown]
         columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
         words = f"the best of {config['n_copies']} samples; CPU seconds of {size}"
+    measured = methods is not None and max(errors[False]) > 0
     return Table(
         columns,
         caption=f"Fraction of the optimum by number of vertices, {words}. Standard "
-        "errors over runs, where there are several.",
+        "errors over runs, where there are several"
+        + (f", are at most {max(errors[False]):.2g}" if measured else "")
+        + (f" (untrained flow: {max(errors[True]):.2g})." if measured else "."),
         kinds=kinds,
     )
 

@@ -58,6 +58,8 @@ def draw_histograms(result: Result) -> Figure:
         ax.set_title(title, fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("energy")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("density")
     return figure
 
 

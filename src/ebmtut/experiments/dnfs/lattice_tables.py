@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -187,36 +188,74 @@ def seconds_table(result: Result, column: str) -> Table:
     )
 
 
-def log_z_table(result: Result, column: str) -> Table:
-    """Error of log Z, and the CPU seconds in which each method has that of the flow."""
+def _log_z_costs(
+    result: Result, column: str
+) -> tuple[dict[str, tuple[int, float, float]], float]:
+    """Samples, CPU seconds and error of log Z by method; seconds of the training."""
     rows = _rows_of(result, column)
     trained, n = rows["ours"], result.config["n_samples"]
     found = {"flow with sweeps": (trained, " swept", result.config["n_chain_samples"])}
     for name in (*_INDEPENDENT, "SMC"):
         found[SHOWN.get(name, name)] = rows[name], "", n
-    square, seconds = {}, {}
-    for label, (cell, kind, size) in found.items():
-        square[label] = fmean(e * e for e in cell[f"log Z error{kind}"])
-        seconds[label] = size * fmean(cell[f"sample cpu ms{kind}"]) / 1000
-    training = fmean(trained["train cpu s"])
-    flow, *baselines = found
+    costs = {
+        label: (
+            size,
+            size * fmean(cell[f"sample cpu ms{kind}"]) / 1000,
+            math.sqrt(fmean(e * e for e in cell[f"log Z error{kind}"])),
+        )
+        for label, (cell, kind, size) in found.items()
+    }
+    return costs, fmean(trained["train cpu s"])
+
+
+def log_z_table(result: Result, column: str) -> Table:
+    """Error of log Z, and the CPU seconds in which each method has that of the flow."""
+    rows = _rows_of(result, column)
+    costs, training = _log_z_costs(result, column)
+    (_, seconds, least), *baselines = costs.values()
     # The variance of an estimate falls in proportion to the samples, and to the time.
-    equal = [seconds[m] * square[m] / square[flow] for m in baselines]
-    equal = [seconds[flow] + training, *equal]
+    equal = [time * (error / least) ** 2 for _, time, error in baselines]
+    equal = [seconds + training, *equal]
+    n_runs, n_smc = (len(rows[method]["ESS"]) for method in ("ours", "SMC"))
     return Table(
         {
-            "method": list(found),
-            "samples": [size for *_, size in found.values()],
-            "CPU s": list(seconds.values()),
-            "error of log Z": [math.sqrt(v) for v in square.values()],
+            "method": list(costs),
+            "samples": [size for size, *_ in costs.values()],
+            "CPU s": [time for _, time, _ in costs.values()],
+            "error of log Z": [error for *_, error in costs.values()],
             "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
-        caption=f"{column}: root mean square error of log Z over {len(trained['ESS'])} "
-        f"runs (SMC: {len(rows['SMC']['ESS'])}). Last column: seconds to the error of "
-        f"the flow; {training / equal[0]:.0%} of those of the flow are training.",
+        caption=f"{column}: root mean square error of log Z over {n_runs} runs (SMC: "
+        f"{n_smc}). Last column: seconds to the error of the flow; "
+        f"{training / equal[0]:.0%} of those of the flow are training.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
     )
+
+
+def draw_log_z(result: Result, column: str) -> Figure:
+    """Draw the error of log Z over CPU seconds, of the runs and with more samples."""
+    costs, training = _log_z_costs(result, column)
+    (_, (_, seconds, least)), *baselines = costs.items()
+    figure, ax = plt.subplots(figsize=(4.8, 3.2))
+    at = np.geomspace(0.08, 2000, 50)
+    # The error falls with the root of the samples, and of the time.
+    longer = [error * np.sqrt(time / at) for _, (_, time, error) in baselines]
+    ax.fill_between(at, np.min(longer, 0), np.max(longer, 0), color="0.85", lw=0)
+    ax.annotate("baselines with\nmore samples", (0.9, 0.0035), color="0.35")
+    for label, (_, time, error) in baselines:
+        ax.plot(time, error, "s", color="0.35", ms=6)
+        shift = (-5, -15) if label == "SMC" else (7, 3)
+        ax.annotate(label, (time, error), shift, textcoords="offset points")
+    color = COLORS["DNFS"]
+    sampled = np.geomspace(1e-4, 1, 50) * seconds
+    ax.plot(training + sampled, least * np.sqrt(seconds / sampled), color=color)
+    ax.plot(training + seconds, least, "o", color=color, ms=6)
+    ax.axhline(least, color=color, ls=":", lw=1)
+    ax.annotate("flow,\ntrained", (training * 1.2, 0.04), color=color)
+    ax.set(xscale="log", yscale="log", xlim=(0.08, 2000), ylim=(8e-4, 0.13))
+    ax.set(xlabel="CPU seconds, training included", ylabel="error of log Z")
+    return figure
 
 
 def stored_bound(result: Result, column: str) -> float:
@@ -292,14 +331,18 @@ def draw_scaling(result: Result) -> Figure:
     for label, color, _, found in (curve for curve in curves if curve[-1]):
         side = sorted(found)[-2:][0]
         above = label == "flow"
-        axes[1].annotate(
-            label,
-            (side, 100 * found[side][1]),
-            (-4 if above else 4, 4 if above else -12),
-            textcoords="offset points",
-            ha="right" if above else "left",
-            color=COLORS[color],
-        )
+        ess, energy = found[side]
+        for ax, value, right in zip(
+            axes, (ess, 100 * energy), (above, not above), strict=True
+        ):
+            ax.annotate(
+                label,
+                (side, value),
+                (4 if right else -4, 4 if above else -12),
+                textcoords="offset points",
+                ha="left" if right else "right",
+                color=COLORS[color],
+            )
     return figure
 
 
