@@ -134,9 +134,9 @@ def check_fid(result: Result) -> list[Verdict]:
         ("CIFAR-10", "FID", "distance"),
         ("CIFAR-10 inception score", "IS", "class score"),
     ):
-        mean, of = mean_and_stderr(first[metric])[0], {"n_seeds": len(first[metric])}
+        mean, n_seeds = mean_and_stderr(first[metric])[0], len(first[metric])
         place = ("drl/fid", printed, "T6, K30", column)
-        verdicts.append(compare(*place, mean, excuse=_EXCUSE, **of))
+        verdicts.append(compare(*place, mean, excuse=_EXCUSE, n_seeds=n_seeds))
     return verdicts
 
 
