@@ -14,22 +14,18 @@ from ebmtut.experiments.drl.ablation import (
     recipes_table,
     remedies_table,
 )
-from ebmtut.experiments.drl.fid import image_job
 from ebmtut.experiments.drl.images import (
     ImageRecipe,
     baseline_images,
     classifier_of,
     draw_images,
+    image_job,
     image_set,
     measure,
     train_images,
     trained_once,
 )
-from ebmtut.experiments.drl.interpolation import (
-    at_the_ends,
-    in_the_middle,
-    middle_table,
-)
+from ebmtut.experiments.drl.interpolation import along, middle_table
 from ebmtut.random import make_generator
 
 pytest.importorskip("sklearn")
@@ -90,11 +86,11 @@ def test_halfway_is_the_middle_of_every_seed_s_arcs():
         "quick", recipe=TINY, n_arcs=16, n_points=3, n_seeds=2
     )
     arcs = result.scalars["arc"]["distance"]
-    assert in_the_middle(result, "arc")["distance"] == [arcs[0][1], arcs[1][1]]
+    assert along(result, "arc", 1)["distance"] == [arcs[0][1], arcs[1][1]]
     table = middle_table(result)
     assert table.kinds == ("", "null", "") and "Seeds: 2" in table.caption
     wanted = [(arc[0] + arc[-1]) / 2 for arc in arcs]
-    assert at_the_ends(result)["distance"] == pytest.approx(wanted, rel=1e-12)
+    assert along(result, "arc", 0, -1)["distance"] == pytest.approx(wanted, rel=1e-12)
     ends = [result.scalars[way]["distance"][1][0] for way in ("arc", "blend")]
     assert ends[0] == ends[1]  # both ways have the same ends
 

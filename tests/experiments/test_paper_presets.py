@@ -19,7 +19,6 @@ from ebmtut.experiments.drl.images import (
     CIFAR10,
     T1K,
     draw_images,
-    flipped,
     train_images,
 )
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
@@ -166,7 +165,7 @@ def test_the_distances_of_the_paper_are_of_all_its_sets(few_photographs):
 
 def test_a_flip_mirrors_whole_images():
     x = torch.rand(200, 3, 4, 4, generator=make_generator(0))
-    mirrored = flipped(x, generator=make_generator(1))
+    mirrored = CIFAR10.augmented(x, generator=make_generator(1))
     same = (mirrored == x).flatten(1).all(1)
     other = (mirrored == x.flip(3)).flatten(1).all(1)
     assert bool((same ^ other).all())

@@ -27,7 +27,7 @@ from ebmtut.experiments.drl.plane import (
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, claim_mean
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -102,10 +102,9 @@ def check(result: Result) -> list[Verdict]:
         ("kl", "at most", 0.05),
     )
     for metric, rule, target in bounds:
-        mean, stderr = mean_and_stderr(row[metric])
-        of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
-        verdicts.append(claim(f"checkerboard: {metric}", mean, rule, target, **of))
-    of = {"n_seeds": n_seeds}
+        label = f"checkerboard: {metric}"
+        verdicts.append(claim_mean(label, row[metric], rule, target))
+    of: dict[str, Any] = {"n_seeds": n_seeds}
     if n_seeds > 1:
         worst = "checkerboard: largest KL of all seeds"
         verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, **of))
@@ -223,15 +222,13 @@ def level_table(result: Result) -> Table:
     """Tabulate how far each level is from the board with that level's noise."""
     plane = EXPERIMENT.config(result.scale).plane
     noise = plane_noise("recovery, many starts", plane)
-    heads = ("level", "noise", "recovery likelihood", "Gaussian")
-    columns: dict[str, list[Cell]] = {head: [] for head in heads}
+    rows = []
     for level, log_q in enumerate(result.arrays["density/recovery"]):
         exact = noised_log_density("checkerboard", noise, level)
         learned = PLANE.kl(exact, torch.from_numpy(log_q).double())
         fit = PLANE.kl(exact, gaussian_with_moments_of(exact))
-        numbers = (f"{noise.noises[level]:.2f}", f"{learned:.3f}", f"{fit:.3f}")
-        for column, number in zip(
-            columns.values(), (str(level), *numbers), strict=True
-        ):
-            column.append(number)
+        width = noise.noises[level]
+        rows.append((f"{level}", f"{width:.2f}", f"{learned:.3f}", f"{fit:.3f}"))
+    heads = ("level", "noise", "recovery likelihood", "Gaussian")
+    columns = dict(zip(heads, zip(*rows, strict=True), strict=True))
     return Table(columns, caption="KL divergence from the board with noise, nats.")

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from statistics import fmean, stdev
 from typing import Annotated, Any
 
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
+from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, compare, mean_and_stderr
+from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.verdicts import Verdict, claim_mean, compare, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results.tables import Table
 
 UNTRAINED = "untrained network"
 METHODS = {"recovery likelihood": "recovery", "score matching": "score"}
@@ -54,43 +53,6 @@ def _steps(recipe: shared.ImageRecipe, factor: int) -> tuple[tuple[str, int], ..
     return ("recovery likelihood", n), ("score matching", factor * n)
 
 
-def sets_of(result: Result) -> list[str]:
-    """List the sets of a result; it may have been stored before there were more."""
-    more = [recipe["data"] for recipe in result.config.get("more", ())]
-    return [*result.config["data"], *more]
-
-
-def image_job(
-    recipe: shared.ImageRecipe,
-    n_samples: int,
-    seed: int,
-    checkpoint: Path | None = None,
-    device: str = "cpu",
-    n_draws: int = 1,
-) -> Outcome:
-    """Learn, sample and evaluate; of several sets, return means and the spread."""
-    trained = shared.trained_once(recipe, seed, checkpoint, device)
-    if trained.message:
-        return Outcome(trained.cost)
-    generator = make_generator(seed + 2, device)
-    found = []
-    try:
-        for _ in range(n_draws):
-            made = shared.draw_images(
-                trained.energy, recipe, n_samples, generator=generator
-            )
-            found.append((made[0][:64], shared.measure(made[0], recipe.data)))
-    except DivergenceError:  # nothing to evaluate: as if the check had stopped it
-        return Outcome(trained.cost)
-    pictures, rows = zip(*found, strict=True)
-    # Of images that are not finite nothing but that is known.
-    names = [name for name in rows[0] if all(name in row for row in rows)]
-    means = {name: fmean(row[name] for row in rows) for name in names}
-    if n_draws > 1:
-        means["spread"] = stdev(row["distance"] for row in rows)
-    return Outcome(means | trained.cost, {"images": shared.as_pictures(pictures[0])})
-
-
 def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method and set."""
     known = config.by_set()
@@ -123,15 +85,10 @@ def baselines(config: FidConfig, seed: int) -> Outcome:
 def draw_table(result: Result) -> Figure:
     """Show samples of every method and baseline of the first set."""
     name = result.config["data"][0]
-    names = [
-        shared.BASELINES[0],
-        *result.scalars["table"],
-        *shared.BASELINES[1:],
-        UNTRAINED,
-    ]
-    return shared.image_rows(
-        {row: result.arrays[f"images/{row}/{name}"] for row in names}
-    )
+    first, *others = shared.BASELINES
+    names = (first, *result.scalars["table"], *others, UNTRAINED)
+    shown = {row: result.arrays[f"images/{row}/{name}"] for row in names}
+    return shared.image_rows(shown)
 
 
 def fid_table(
@@ -141,32 +98,27 @@ def fid_table(
 ) -> Table:
     """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
     name = result.config["data"][0]
-    learned, baselines = result.scalars["table"], result.scalars["nulls"]
-    names = [n for n in (*learned, *baselines) if shown is None or n in shown]
-    columns: dict[str, list[Cell]] = {"images": [*names]}
-    for metric in metrics:
-        values = [learned[n][name][metric] for n in names if n in learned]
-        rest = [baselines[n][name].get(metric) for n in names if n in baselines]
-        seconds = metric == "seconds"
-        means: list[Cell] = [
-            round(fmean(v)) if seconds else mean_and_stderr(v) for v in values
-        ]
-        columns["CPU s" if seconds else metric] = [*means, *rest]
-    kinds = {n: "exact" if n == shared.BASELINES[0] else "null" for n in baselines}
-    return Table(
-        columns,
+    parts = {part: result.scalars[part] for part in ("table", "nulls")}
+    return Pivot(
+        head="images",
+        rows={
+            row: f"{part}/{row}/{name}"
+            for part, rows in parts.items()
+            for row in rows
+            if shown is None or row in shown
+        },
+        columns={"CPU s" if m == "seconds" else m: m for m in metrics},
+        kinds=dict.fromkeys(parts["nulls"], "null") | {shared.BASELINES[0]: "exact"},
         caption="{n_samples} images of each; mean ± standard error of {n_seeds} "
-        "trainings.".format_map(result.config),
-        kinds=[kinds.get(n, "") for n in names],
-    )
+        "trainings.",
+    )(result)
 
 
 def check_fid(result: Result) -> list[Verdict]:
     """Hold the digits between the baselines; the paper's numbers do not compare."""
     verdicts = []
     table, baseline = result.scalars["table"], result.scalars["nulls"]
-    for name in sets_of(result):
-        row = table["recovery likelihood"][name]
+    for name, row in table["recovery likelihood"].items():
         bounds: tuple[tuple[str, Any, float], ...] = (
             ("distance", "at most", baseline["Gaussian fit"][name]["distance"] / 4),
             ("confidence", "at least", 0.9),
@@ -175,17 +127,16 @@ def check_fid(result: Result) -> list[Verdict]:
         )
         for metric, rule, target in bounds:
             sanity = metric.endswith("class")  # a Gaussian's are of all classes, too
-            of: dict[str, Any] = {"sanity": sanity}
-            claimed = (f"{name}: {metric}", row[metric], rule, target)
-            verdicts.append(shared.claim_mean(*claimed, **of))
+            label = f"{name}: {metric}"
+            verdicts.append(claim_mean(label, row[metric], rule, target, sanity=sanity))
     first = table["recovery likelihood"][result.config["data"][0]]
     for printed, column, metric in (
         ("CIFAR-10", "FID", "distance"),
         ("CIFAR-10 inception score", "IS", "class score"),
     ):
-        mean, of = mean_and_stderr(first[metric])[0], {"n_seeds": len(first[metric])}
+        mean, n_seeds = mean_and_stderr(first[metric])[0], len(first[metric])
         place = ("drl/fid", printed, "T6, K30", column)
-        verdicts.append(compare(*place, mean, excuse=_EXCUSE, **of))
+        verdicts.append(compare(*place, mean, excuse=_EXCUSE, n_seeds=n_seeds))
     return verdicts
 
 
@@ -222,7 +173,7 @@ EXPERIMENT = Experiment(
         ),
     },
     cells=cells,
-    job=image_job,
+    job=shared.image_job,
     arrays={"images": "images/{cell}"},
     extras=baselines,
     figure=draw_table,

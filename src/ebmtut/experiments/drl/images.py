@@ -2,17 +2,16 @@
 
 import copy
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from statistics import fmean, stdev
+from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -32,13 +31,13 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.experiments.identity import code_digest
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator, normal
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.tensor_checks import check_within
-from ebmtut.training import Loss, TrainConfig, train
+from ebmtut.training import CpuClock, Loss, TrainConfig, train
 
 
 class ImageSet(NamedTuple):
@@ -224,18 +223,6 @@ def image_rows(
     return figure
 
 
-def claim_mean(
-    label: str,
-    values: Sequence[float | None],
-    rule: Literal["at least", "at most"],
-    target: float,
-    **of: Any,
-) -> Verdict:
-    """Claim a bound on the mean over seeds."""
-    mean, stderr = mean_and_stderr(values)
-    return claim(label, mean, rule, target, stderr=stderr, n_seeds=len(values), **of)
-
-
 @checked
 @dataclass(frozen=True)
 class ImageRecipe:
@@ -326,10 +313,8 @@ class ImageRecipe:
         """Return a batch of data as the training sees it."""
         return x
 
-    def loss(self, n_pixels: int) -> Loss:
-        """Return what is minimised."""
-        if self.objective == "score":
-            return losses.DenoisingScoreMatching(self.noise)
+    def recovery(self, n_pixels: int) -> losses.RecoveryLikelihood:
+        """Return the loss of recovery likelihood."""
         return losses.RecoveryLikelihood(
             self.noise,
             self.chain,
@@ -454,13 +439,12 @@ class PaperRecipe(ImageRecipe):
         return energies.WideResNetEnergy(config, self.scales, generator=generator)
 
     def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        """Flip each image of a batch with probability one half."""
-        return flipped(x, generator=generator)
+        """Mirror each image of a batch, left and right, with probability one half."""
+        coin = torch.rand(len(x), generator=generator, device=generator.device) < 0.5
+        return torch.where(coin[:, None, None, None], x.flip(3), x)
 
-    def loss(self, n_pixels: int) -> Loss:
-        """Return what is minimised."""
-        if self.objective == "score":
-            return losses.DenoisingScoreMatching(self.noise)
+    def recovery(self, n_pixels: int) -> losses.RecoveryLikelihood:
+        """Return the loss of recovery likelihood."""
         # The code's loss has the network's own values, before they are divided. The
         # energies are larger by orders of magnitude: no bound on their difference.
         sigmas = self.noise.sigmas
@@ -474,14 +458,6 @@ class PaperRecipe(ImageRecipe):
             weighted=weights,
             data_range=(-1.0, 1.0),
         )
-
-
-def flipped(
-    x: Float[Tensor, "batch n_colors side side"], *, generator: torch.Generator
-) -> Float[Tensor, "batch n_colors side side"]:
-    """Mirror each image of a batch, left and right, with probability one half."""
-    coin = torch.rand(len(x), generator=generator, device=generator.device) < 0.5
-    return torch.where(coin[:, None, None, None], x.flip(3), x)
 
 
 #: T6, K = 30. Adam's beta1 is 0.5 for CelebA and for 128 x 128 pixels, of which the
@@ -555,20 +531,19 @@ def train_images(
         rows = torch.randint(len(images), (n,), generator=generator, device=device)
         return recipe.augmented(images[rows], generator=generator)
 
-    # In a buffer, which a checkpoint holds: a run that goes on counts on.
-    seconds = torch.zeros((), dtype=torch.float64)
-    buffers = {"seconds": seconds, **(found or {})}
-    objective = recipe.loss(images[0].numel())
-    if isinstance(objective, losses.RecoveryLikelihood):
+    clock = CpuClock()
+    buffers = {"seconds": clock.seconds, **(found or {})}
+    objective: Loss
+    if recipe.objective == "score":
+        objective = losses.DenoisingScoreMatching(recipe.noise)
+    else:
+        objective = recipe.recovery(images[0].numel())
         buffers["usual_gap"] = objective.usual_gap
-    clock = time.process_time()
 
     def after(step: int, averaged: nn.Module) -> None:
-        nonlocal clock
-        seconds.add_(time.process_time() - clock)
+        clock.tick(step, averaged)
         if on_step is not None:
             on_step(step, averaged)
-        clock = time.process_time()
 
     stopped_at, message = recipe.n_steps, ""
     averaged = energy
@@ -586,7 +561,7 @@ def train_images(
         ).energy
     except DivergenceError as error:
         stopped_at, message = error.step, str(error)
-    return TrainedImages(averaged.cpu(), float(seconds), stopped_at, message)
+    return TrainedImages(averaged.cpu(), float(clock.seconds), stopped_at, message)
 
 
 def draw_images(
@@ -605,3 +580,38 @@ def draw_images(
     levels = torch.cat(parts, 1)
     clean = samplers.denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
     return torch.cat([clean[None], levels]).cpu()
+
+
+def image_job(
+    recipe: ImageRecipe,
+    n_samples: int,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
+    n_draws: int = 1,
+    with_levels: bool = False,
+) -> Outcome:
+    """Learn, sample and evaluate; of several sets, return means and the spread."""
+    trained = trained_once(recipe, seed, checkpoint, device)
+    if trained.message:
+        return Outcome(trained.cost)
+    generator, of = make_generator(seed + 2, device), (trained.energy, recipe)
+    try:
+        sets = [
+            draw_images(*of, n_samples, generator=generator) for _ in range(n_draws)
+        ]
+    except DivergenceError:  # nothing to evaluate: as if the check had stopped it
+        return Outcome(trained.cost)
+    rows = [measure(levels[0], recipe.data) for levels in sets]
+    # Of images that are not finite nothing but that is known.
+    names = [name for name in rows[0] if all(name in row for row in rows)]
+    means = {name: fmean(row[name] for row in rows) for name in names}
+    if n_draws > 1:
+        means["spread"] = stdev(row["distance"] for row in rows)
+    arrays = {"images": as_pictures(sets[0][0, :64])}
+    if with_levels:  # and the nearest data
+        data = image_set(recipe.data).images
+        nearest = metrics.nearest_neighbors(sets[0][0, :16], data).place
+        arrays["levels"] = np.stack([as_pictures(level[:16]) for level in sets[0]])
+        arrays["nearest"] = as_pictures(data[nearest])
+    return Outcome(means | trained.cost, arrays)

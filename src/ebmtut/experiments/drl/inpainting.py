@@ -1,22 +1,21 @@
 """drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, by_seed
+from ebmtut.experiments.experiment import Experiment, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.verdicts import Verdict, claim_mean
 from ebmtut.metrics import nearest_neighbors
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import denoised, inpaint
 
 
@@ -28,11 +27,6 @@ class InpaintingConfig:
     recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_images: Annotated[int, Range(low=16)] = 300
     n_seeds: Count = 1
-
-
-def cells(config: InpaintingConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name the only cell, whose outcome is a whole table."""
-    return {("completions",): {"config": replace(config, n_seeds=1)}}
 
 
 def inpainting_job(
@@ -93,22 +87,14 @@ def draw_inpainting(result: Result, rows: tuple[str, ...] = tuple(SHOWN)) -> Fig
     return shared.image_rows({SHOWN[name]: result.arrays[name] for name in rows})
 
 
-def painting_table(result: Result) -> Table:
-    """Completions beside their baselines, which have no seed, and the truth."""
-    rows = result.scalars["rows"]
-    columns: dict[str, list[Cell]] = {"completed by": list(rows)}
-    for metric in ("class kept", "squared error", "distance"):
-        columns[metric] = [
-            mean_and_stderr(row[metric] if name.startswith("inp") else row[metric][:1])
-            for name, row in rows.items()
-        ]
-    n_seeds = len(rows["inpainted 1"]["distance"])
-    return Table(
-        columns,
-        caption=f"{result.config['n_images']} held-out digits, completed twice by each "
-        f"energy. Seeds: {n_seeds}.",
-        kinds=["exact" if name == "truth" else "" for name in rows],
-    )
+painting_table = Pivot(
+    head="completed by",
+    rows={"{images}": "rows/{images}"},
+    columns={name: name for name in ("class kept", "squared error", "distance")},
+    kinds={"truth": "exact"},
+    caption="{n_images} held-out digits, completed twice by each energy. "
+    "Seeds: {n_seeds}.",
+)
 
 
 def check_inpainting(result: Result) -> list[Verdict]:
@@ -116,7 +102,7 @@ def check_inpainting(result: Result) -> list[Verdict]:
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)
     ratios = [found / mean for found, mean in pairs]
-    return [shared.claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
+    return [claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
 
 
 def mean_image(result: Result) -> Result:
@@ -137,7 +123,7 @@ EXPERIMENT = Experiment(
         # are.
         "paper": InpaintingConfig(shared.CHURCHES),
     },
-    cells=cells,
+    cells=lambda config: {"completions": {"config": replace(config, n_seeds=1)}},
     job=inpainting_job,
     gather=by_seed,
     figure=draw_inpainting,

@@ -1,6 +1,5 @@
 """drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -12,9 +11,9 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, by_seed
+from ebmtut.experiments.experiment import Experiment, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim_mean, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -30,11 +29,6 @@ class InterpolationConfig:
     n_arcs: Annotated[int, Range(low=4)] = 200
     n_points: Annotated[int, Range(low=3)] = 9
     n_seeds: Count = 1
-
-
-def cells(config: InterpolationConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name the only cell, whose outcome is a whole table."""
-    return {("arcs",): {"config": replace(config, n_seeds=1)}}
 
 
 def interpolation_job(
@@ -75,45 +69,37 @@ def draw_interpolation(result: Result, pairs: tuple[int, ...] = (0, 1)) -> Figur
 
 def check_interpolation(result: Result) -> list[Verdict]:
     """Ask that the middle of an arc is an image, where a blend is none."""
-    arc, blend = in_the_middle(result, "arc"), in_the_middle(result, "blend")
+    middle = result.config["n_points"] // 2
+    arc, blend = (along(result, name, middle) for name in ("arc", "blend"))
     pairs = zip(arc["distance"], blend["distance"], strict=True)
     ratios = [one / other for one, other in pairs]
     label = "middle: distance of arcs over that of blends"
     return [
-        shared.claim_mean(label, ratios, "at most", 0.5),
-        shared.claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
+        claim_mean(label, ratios, "at most", 0.5),
+        claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
     ]
 
 
-def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
-    """Every number halfway between the two ends, of each seed."""
-    middle = result.config["n_points"] // 2
+def along(result: Result, name: str, *places: int) -> dict[str, list[float]]:
+    """Every number at some places of the arcs, their mean, of each seed."""
     return {
-        metric: [points[middle] for points in found]
+        metric: [fmean(points[place] for place in places) for points in found]
         for metric, found in result.scalars[name].items()
-    }
-
-
-def at_the_ends(result: Result) -> dict[str, list[float]]:
-    """Every number of what the arcs lead from and to, their mean, of each seed."""
-    return {
-        metric: [fmean((points[0], points[-1])) for points in found]
-        for metric, found in result.scalars["arc"].items()
     }
 
 
 def middle_table(result: Result) -> Table:
     """Images halfway between two others, in both ways, and those others."""
+    middle = result.config["n_points"] // 2
     rows = {
-        "halfway along the arc": in_the_middle(result, "arc"),
-        "halfway pixel by pixel": in_the_middle(result, "blend"),
-        "ends of the arcs": at_the_ends(result),
+        "halfway along the arc": along(result, "arc", middle),
+        "halfway pixel by pixel": along(result, "blend", middle),
+        "ends of the arcs": along(result, "arc", 0, -1),
     }
     columns: dict[str, list[Cell]] = {"images": list(rows)}
     for metric in ("distance", "confidence"):
         columns[metric] = [mean_and_stderr(row[metric]) for row in rows.values()]
-    n_seeds = len(result.scalars["arc"]["distance"])
-    caption = f"{result.config['n_arcs']} pairs. Seeds: {n_seeds}."
+    caption = "{n_arcs} pairs. Seeds: {n_seeds}.".format_map(result.config)
     return Table(columns, caption=caption, kinds=["", "null", ""])
 
 
@@ -131,7 +117,7 @@ EXPERIMENT = Experiment(
         # Churches of 64 x 64 pixels for Figure 12's of 128; nine images in a row.
         "paper": InterpolationConfig(shared.CHURCHES),
     },
-    cells=cells,
+    cells=lambda config: {"arcs": {"config": replace(config, n_seeds=1)}},
     job=interpolation_job,
     gather=by_seed,
     figure=draw_interpolation,

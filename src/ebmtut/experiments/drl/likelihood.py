@@ -1,7 +1,6 @@
 """drl/likelihood (Table 4): bits per pixel of level 0, beside known densities."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, by_seed
+from ebmtut.experiments.experiment import Experiment, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
@@ -35,11 +34,6 @@ class LikelihoodConfig:
     recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_samples: Annotated[int, Range(low=16)] = 2000
     n_seeds: Count = 1
-
-
-def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name the only cell, whose outcome is a whole table."""
-    return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
 def known_densities(recipe: shared.ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
@@ -137,7 +131,7 @@ EXPERIMENT = Experiment(
         # as 16 GB hold at all thousand levels.
         "paper": LikelihoodConfig(shared.T1K, n_samples=1000),
     },
-    cells=cells,
+    cells=lambda config: {"bits": {"config": replace(config, n_seeds=1)}},
     job=likelihood_job,
     gather=by_seed,
     figure=draw_likelihood,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, InputError, Range, checked
+from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import EnergyFunction, at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.losses import RecoveryLikelihood
+from ebmtut.experiments.verdicts import Verdict, claim, claim_mean, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
+from ebmtut.samplers import AdaptedStep, adapt_step_size, denoised, hmc, run_chain
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.
 RECIPES: Mapping[str, shared.ImageRecipe] = {
@@ -101,7 +101,7 @@ def walk(
 ) -> list[float]:
     """Run Hamiltonian Monte Carlo on level 0; return distances on the way."""
     level = at_level(energy, 0)
-    size, _ = adapted(level, x[:64], recipe.noise.noises[0], generator)
+    size = adapted(level, x[:64], recipe.noise.noises[0], generator).step_size
     distances = []
     for made, n in zip((0, 0, *n_moves), (0, *n_moves), strict=False):
         if n > made:
@@ -109,16 +109,6 @@ def walk(
         clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
         distances.append(shared.measure(clean, recipe.data)["distance"])
     return distances
-
-
-def adapted(
-    energy: EnergyFunction, x: Tensor, noise: float, generator: torch.Generator
-) -> tuple[float, float]:
-    """Find a step size whose acceptance rate is in [0.6, 0.9], and that rate."""
-    found = adapt_step_size(
-        lambda size: hmc(energy, size), x, 0.5 * noise, generator=generator
-    )
-    return found.step_size, found.acceptance
 
 
 def adapted_steps(
@@ -132,45 +122,38 @@ def adapted_steps(
     for t in range(recipe.n_levels):
         x, above = levels[t, :64], levels[t + 1, :64]
         given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
-        found.append(adapted(given, x, noise.noises[t], generator))
+        found.append(adapted(given, x, noise.noises[t], generator)[:2])
     return np.array(found).T
 
 
-class Watched:
-    """A loss that notes, step by step, how far data and samples are apart."""
-
-    def __init__(self, loss: RecoveryLikelihood, noises: tuple[float, ...]) -> None:
-        self.loss, self.noises = loss, torch.tensor(noises)
-        self.seen: list[list[float]] = []
-
-    def __call__(
-        self, energy: nn.Module, x: Tensor, *, generator: torch.Generator
-    ) -> Tensor:
-        """Return the loss of a batch of data."""
-        try:
-            return self.loss(energy, x, generator=generator)
-        finally:
-            if self.loss.last is not None:
-                self._note(energy, *self.loss.last)
-
-    @torch.no_grad()
-    def _note(
-        self, energy: nn.Module, data: Tensor, samples: Tensor, level: Tensor
-    ) -> None:
-        gap = (energy(data, level) - energy(samples, level)).abs()
-        moved = (data - samples).flatten(1).norm(dim=1) / self.noises[level]
-        numbers = (gap.median(), gap.max(), moved.median(), moved.max())
-        self.seen.append([float(number) for number in numbers])
+def adapted(
+    energy: EnergyFunction, x: Tensor, noise: float, generator: torch.Generator
+) -> AdaptedStep:
+    """Find a step size whose acceptance rate is in [0.6, 0.9]."""
+    make = partial(hmc, energy)
+    return adapt_step_size(make, x, 0.5 * noise, generator=generator)
 
 
 def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
     """Learn at a rate at which every training diverges, and note what chains do."""
-    loss = recipe.loss(shared.image_set(recipe.data).images[0].numel())
-    if not isinstance(loss, RecoveryLikelihood):
-        raise InputError(f"objective must be recovery, got {recipe.objective!r}")
-    watched = Watched(loss, recipe.noise.noises)
+    recovery = recipe.recovery(shared.image_set(recipe.data).images[0].numel())
+    noises = torch.tensor(recipe.noise.noises)
+    seen: list[list[float]] = []
+
+    def watched(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        try:
+            return recovery(energy, x, generator=generator)
+        finally:
+            if recovery.last is not None:
+                data, samples, level = recovery.last
+                with torch.no_grad():
+                    gap = (energy(data, level) - energy(samples, level)).abs()
+                moved = (data - samples).flatten(1).norm(dim=1) / noises[level]
+                numbers = (gap.median(), gap.max(), moved.median(), moved.max())
+                seen.append([float(number) for number in numbers])
+
     message = shared.train_images(recipe, seed, loss=watched).message
-    return np.array(watched.seen, dtype=np.float64), message
+    return np.array(seen, dtype=np.float64), message
 
 
 def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -181,9 +164,8 @@ def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 def baselines(config: LongRunConfig, seed: int) -> Outcome:
     """Evaluate held-out data and a Gaussian fit; let one run collapse."""
-    scores = shared.baseline_distances(
-        config.recipes[0][1].data, config.n_samples, seed
-    )
+    data = config.recipes[0][1].data
+    scores = shared.baseline_distances(data, config.n_samples, seed)
     seen, scores["alarm"] = watched_collapse(config.collapse, seed)
     return Outcome(scores, {"collapse": seen})
 
@@ -238,21 +220,21 @@ def check_long_run(result: Result) -> list[Verdict]:
     if name not in table:
         return []
     row = table[name]
-    of: dict[str, Any] = {"n_seeds": len(row["steps"])}
-    lost = [math.nan] * len(row["steps"])
+    n_seeds = len(row["steps"])
+    lost = [math.nan] * n_seeds
     long = np.array(row.get("distance", lost))
     label = f"{name}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
-    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, **of)]
+    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)]
     if "recipe" in table:
         worst = float(np.max(long / np.array(table["recipe"].get("distance", lost))))
         label = f"{name}: distance over the recipe's, in the worst seed"
-        verdicts.append(claim(label, worst, "at most", 0.8, **of))
+        verdicts.append(claim(label, worst, "at most", 0.8, n_seeds=n_seeds))
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"
-        verdicts.append(shared.claim_mean(label, ratios, "at most", 1.5))
+        verdicts.append(claim_mean(label, ratios, "at most", 1.5))
     return verdicts
 
 
@@ -324,18 +306,16 @@ def walks_table(result: Result) -> Table:
 
 def acceptance_table(result: Result) -> Table:
     """Tabulate the acceptance rate of Hamiltonian Monte Carlo on each level."""
-    recipes = {
-        name: shared.ImageRecipe(**fields) for name, fields in result.config["recipes"]
-    }
-    first = next(iter(recipes))
-    noises = recipes[first].noise.noises[: recipes[first].n_levels]
+    names = [name for name, _ in result.config["recipes"]]
+    first, recipe = names[0], shared.ImageRecipe(**result.config["recipes"][0][1])
+    noises = recipe.noise.noises[: recipe.n_levels]
     sizes = result.arrays[f"step sizes/{first}"].mean(0)
     columns: dict[str, list[Cell]] = {
         "level": [str(t) for t in range(len(noises))],
         "noise": [round(noise, 3) for noise in noises],
         "step size": [round(float(size), 3) for size in sizes],
     }
-    for name in recipes:
+    for name in names:
         rates = result.arrays[f"acceptance/{name}"].T
         columns[name] = [mean_and_stderr(rate.tolist()) for rate in rates]
     return Table(

@@ -30,7 +30,7 @@ from ebmtut.experiments.drl.plane import (
 from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, claim_mean, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result, load_result
 from ebmtut.results.tables import Cell, Table
@@ -253,20 +253,18 @@ def check(result: Result) -> list[Verdict]:
     # With one start per chain a half of the Gaussian's, with many a quarter.
     for method, part in (("recovery", 2), (MANY, 4)):
         for density, row in table.get(method, {}).items():
-            mean, stderr = mean_and_stderr(row["kl"])
             target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
-            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(row["kl"])}
             label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
-            verdicts.append(claim(label, mean, "at most", target, **of))
+            verdicts.append(claim_mean(label, row["kl"], "at most", target))
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, short = result.config["densities"][0], "short-run, longer"
     if {"recovery", short} <= set(table):
         kl = [mean_and_stderr(table[k][first]["kl"])[0] for k in (short, "recovery")]
         label = f"{first}: KL of the short run with longer chains, over recovery's"
-        of = {"n_seeds": len(table["recovery"][first]["kl"])}
+        n_seeds = len(table["recovery"][first]["kl"])
         # A run that diverged has no KL, and is compared with nothing.
         ratio = kl[0] / kl[1] if np.isfinite(kl[0]) else None
-        verdicts.append(claim(label, ratio, "at least", 2.0, **of))
+        verdicts.append(claim(label, ratio, "at least", 2.0, n_seeds=n_seeds))
     return verdicts
 
 

@@ -3,21 +3,19 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
-from ebmtut.metrics import nearest_neighbors
+from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.verdicts import Verdict, claim_mean
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results.tables import Table
 
 #: Ends the name of a set that score matching learned.
 SCORED = ", score matching"
@@ -47,37 +45,10 @@ def seeds_of(config: SamplesConfig, names: Names) -> int:
     return config.n_seeds[place % len(config.n_seeds)]
 
 
-def samples_job(
-    recipe: shared.ImageRecipe,
-    n_samples: int,
-    seed: int,
-    checkpoint: Path | None = None,
-    device: str = "cpu",
-) -> Outcome:
-    """Learn, draw through all levels, and find each sample's nearest datum."""
-    trained = shared.trained_once(recipe, seed, checkpoint, device)
-    if trained.message:
-        return Outcome(trained.cost)
-    generator = make_generator(seed + 2, device)
-    drawn = shared.draw_images(trained.energy, recipe, n_samples, generator=generator)
-    data = shared.image_set(recipe.data).images
-    nearest = data[nearest_neighbors(drawn[0, :16], data).place]
-    return Outcome(
-        trained.cost | shared.measure(drawn[0], recipe.data),
-        {
-            "levels": np.stack([shared.as_pictures(level[:16]) for level in drawn]),
-            "samples": shared.as_pictures(drawn[0, :64]),
-            "nearest": shared.as_pictures(nearest),
-        },
-    )
-
-
 def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every set."""
-    return {
-        (name_of(recipe),): {"recipe": recipe, "n_samples": config.n_samples}
-        for recipe in config.recipes
-    }
+    alike = {"n_samples": config.n_samples, "with_levels": True}
+    return {(name_of(recipe),): {"recipe": recipe} | alike for recipe in config.recipes}
 
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
@@ -123,31 +94,25 @@ _SOURCES = {
 
 def samples_table(result: Result, name: str) -> Table:
     """Samples of a set, beside score matching's and what no model has learned."""
-    table = result.scalars["table"]
-    objectives = {"recovery likelihood": name, "score matching": name + SCORED}
-    learned = {o: table[named] for o, named in objectives.items() if named in table}
-    baselines = {
-        n: result.scalars[n][name] for n in shared.BASELINES if n in result.scalars
-    }
-    columns: dict[str, list[Cell]] = {"images": [*learned, *baselines]}
-    for metric in (
-        "distance", "confidence", "rarest class", "commonest class", "nearest"
-    ):  # fmt: skip
-        found = [mean_and_stderr(r.get(metric, [np.nan])) for r in learned.values()]
-        head = metric.removesuffix(" class")
-        columns[head] = [*found, *(row[metric] for row in baselines.values())]
-    seconds = [mean_and_stderr(row["seconds"])[0] for row in learned.values()]
-    columns["CPU s"] = [*map(round, seconds), *[None] * len(baselines)]
-    n_seeds = max(len(row["steps"]) for row in learned.values())
+    learned = {"recovery likelihood": name, "score matching": name + SCORED}
+    baselines = {row: f"{row}/{name}" for row in shared.BASELINES}
+    metrics = ("distance", "confidence", "rarest class", "commonest class", "nearest")
+    n_seeds = max(
+        len(row["steps"])
+        for named, row in result.scalars["table"].items()
+        if named in learned.values()
+    )
     source = result.scalars.get("sources", {}).get(name)
-    return Table(
-        columns,
-        caption=f"{name}: {result.config['n_samples']} images of each; "
+    return Pivot(
+        head="images",
+        rows={row: f"table/{named}" for row, named in learned.items()} | baselines,
+        columns={metric.removesuffix(" class"): metric for metric in metrics}
+        | {"CPU s": "seconds"},
+        kinds=dict.fromkeys(baselines, "null") | {shared.BASELINES[0]: "exact"},
+        caption=f"{name}: {{n_samples}} images of each; "
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
         + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
-        kinds=[""] * len(learned)
-        + ["exact" if n == shared.BASELINES[0] else "null" for n in baselines],
-    )
+    )(result)
 
 
 def check_samples(result: Result) -> list[Verdict]:
@@ -175,9 +140,7 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
             label = f"{name}: {metric} {rule}"
-            verdicts.append(
-                shared.claim_mean(label, found, rule, target, sanity=sanity)
-            )
+            verdicts.append(claim_mean(label, found, rule, target, sanity=sanity))
     return verdicts
 
 
@@ -203,36 +166,13 @@ EXPERIMENT = Experiment(
         ),
     },
     cells=cells,
-    job=samples_job,
+    job=shared.image_job,
     n_seeds=seeds_of,
-    arrays={"*": "{name}/{cell}"},
+    arrays={"images": "samples/{cell}", "*": "{name}/{cell}"},
     extras=known_rows,
     figure=draw_samples,
     check=check_samples,
     null=gaussian_fit,
     devices=("cpu", "cuda"),
     parallel=False,
-)
-
-
-#: The larger images with another seed, and by score matching with three times the
-#: updates: a study beside the experiment, the longest training first.
-AGAIN_SEED = 1
-_AGAIN = tuple(
-    recipe
-    for first in shared.LARGER[-2:]
-    for recipe in (first, replace(first, objective="score", n_steps=3 * first.n_steps))
-)
-AGAIN = replace(
-    EXPERIMENT,
-    id="drl/samples-again",
-    title="Larger images once more, and by score matching",
-    presets={
-        "quick": SamplesConfig(
-            tuple(replace(r, hidden=8, n_steps=20, n_warmup=5) for r in _AGAIN[-2:]),
-            n_samples=64,
-        ),
-        "full": SamplesConfig(_AGAIN),
-    },
-    parallel=True,
 )
