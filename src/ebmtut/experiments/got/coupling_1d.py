@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.lines import LineProblem, two_modes
+from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -32,15 +32,6 @@ from ebmtut.results.tables import Cell
 DUAL_ERROR = 0.005
 SINKHORN = "Sinkhorn, ε = {:g}/N"
 _LONGEST = 3000  # iterations in which stopping rules are tried
-
-
-class Method(NamedTuple):
-    """A solver with its parameter: its name in the result, and on the pages."""
-
-    key: str
-    label: str
-    solver: str
-    parameter: float
 
 
 @dataclass(frozen=True)

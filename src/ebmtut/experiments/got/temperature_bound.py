@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.coupling_1d import Method
-from ebmtut.experiments.got.lines import LineProblem, two_modes
+from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
