@@ -192,10 +192,6 @@ def _rows_of(result: Result) -> dict[str, dict[str, Any]]:
     return table
 
 
-def _name(method: str) -> str:
-    return _SHOWN.get(method, method)
-
-
 def distance_table(result: Result) -> Table:
     """Distance from the exact distribution, mean energy and CPU seconds."""
     rows, exact = _rows_of(result), result.scalars["exact"]

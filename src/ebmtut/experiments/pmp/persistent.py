@@ -81,9 +81,7 @@ def moment_error(second: Tensor, moments: Tensor) -> float:
 def independent_moments(moments: Tensor) -> Tensor:
     """Second moments of independent bits with the same means."""
     mean = moments.diagonal()
-    second = torch.outer(mean, mean)
-    second.diagonal().copy_(mean)
-    return second
+    return torch.outer(mean, mean).diagonal_scatter(mean)
 
 
 @checked

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp import rbm_digits as digits
-from ebmtut.experiments.verdicts import Verdict, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, compare
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -51,14 +51,6 @@ def check_twos(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def _ends(result: Result, measure: str) -> list[Cell]:
-    """Return the scores of all methods, independent pixels and a perfect sampler."""
-    k = result.config["n_sweeps"]
-    table = result.scalars["table"]
-    found = [mean_and_stderr(digits.scores(result, m, measure)[k]) for m in table]
-    return [*found, *(result.scalars[name][measure] for name in ("null", "data"))]
-
-
 def pairs_table(result: Result) -> Table:
     """Tabulate the error of pair covariances, and the time of learning."""
     table = result.scalars["table"]
@@ -66,7 +58,7 @@ def pairs_table(result: Result) -> Table:
     return Table(
         {
             "method": [*table, "independent pixels", "perfect sampler, expected"],
-            "error of covariances": _ends(result, "pairs"),
+            "error of covariances": digits.shown_scores(result, "pairs"),
             "CPU time of learning [s]": [*seconds, None, None],
         },
         caption="Means and standard errors over "
@@ -86,7 +78,7 @@ def twos_table(result: Result) -> Table:
         else (value, printed.deviation(*e))
         for e in entries
     ]
-    found = _ends(result, "log_mmd2")
+    found = digits.shown_scores(result, "log_mmd2")
     return Table(
         {
             "method": [*methods, *_OTHERS],

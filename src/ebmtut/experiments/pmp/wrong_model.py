@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ from torch import Tensor
 from ebmtut.checks import Count, Number, OneOf, Positive, checked
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.shared import baseline
@@ -110,12 +109,6 @@ def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> O
         },
         {"path": path, "frequencies": (counts / len(x)).numpy()},
     )
-
-
-def cells(config: ToyConfig) -> Mapping[str, Mapping[str, Any]]:
-    """Name a cell for every solver."""
-    alone = replace(config, solvers=(), n_seeds=1)
-    return {solver: {"solver": solver, "config": alone} for solver in config.solvers}
 
 
 def distribution_of_the_data(config: ToyConfig, seed: int) -> Outcome:
@@ -233,7 +226,7 @@ EXPERIMENT = Experiment(
         "full": ToyConfig(n_seeds=20, n_judged=1_000_000),
         "paper": ToyConfig(n_seeds=1, n_judged=1_000_000),
     },
-    cells=cells,
+    cells=lambda config: grid(config, solver="solvers"),
     job=toy_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,
