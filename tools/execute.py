@@ -29,7 +29,6 @@ from typing import Any
 from unittest import mock
 
 import nbformat
-import papermill
 from tqdm import tqdm
 
 from ebmtut.sweeps.one_run import swept
@@ -46,11 +45,19 @@ class ExecutionError(RuntimeError):
     """One or more notebooks did not run to their end."""
 
 
+def notebook_parameters(notebook: Path) -> set[str]:
+    """Names in the cell tagged ``parameters``; empty where there is none."""
+    import papermill
+
+    return set(papermill.inspect_notebook(str(notebook)))
+
+
 def run_notebook(
     source: Path,
     target: Path,
     parameters: Mapping[str, Any] | None = None,
     *,
+    timeout: int = CELL_TIMEOUT,
     only_this_run: bool = False,
 ) -> float:
     """Execute one notebook in this process's charge and write the executed copy.
@@ -59,6 +66,8 @@ def run_notebook(
     changes the working directory of the whole process to do so, which is why
     `execute_all` gives each notebook a process.
     """
+    import papermill
+
     target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if only_this_run:
@@ -70,7 +79,7 @@ def run_notebook(
         cwd=str(source.resolve().parent),
         kernel_name="python3",
         progress_bar=False,
-        execution_timeout=CELL_TIMEOUT,
+        execution_timeout=timeout,
         start_timeout=180,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
     )
@@ -84,6 +93,7 @@ def execute_all(
     *,
     notebooks: Sequence[Path] | None = None,
     root: Path = ROOT,
+    timeout: int = CELL_TIMEOUT,
     only_this_run: bool = False,
 ) -> list[Path]:
     """Execute notebooks in parallel and write their copies below `out_dir`."""
@@ -108,12 +118,11 @@ def execute_all(
                 source,
                 target,
                 chosen[source],
+                timeout=timeout,
                 only_this_run=only_this_run,
-            ): source.relative_to(root)
+            ): (source.relative_to(root))
             for source, target in sorted(
-                zip(sources, targets, strict=True),
-                key=lambda pair: _earlier_duration(pair[0].relative_to(root)),
-                reverse=True,
+                zip(sources, targets, strict=True), key=_earlier_duration, reverse=True
             )
         }
         for future in as_completed(pending):
@@ -132,16 +141,20 @@ def execute_all(
     return targets
 
 
-def _earlier_duration(relative: Path) -> float:
-    """Seconds that a notebook's earlier run with defaults took, infinite without one.
+def _earlier_duration(pair: tuple[Path, Path]) -> float:
+    """Seconds that an earlier run took, if only with defaults; infinite without one.
 
     The longest notebooks begin first, so that no core waits for the last one.
     """
-    copy = EXECUTED / relative
-    if not copy.is_file():
-        return math.inf
-    about = json.loads(copy.read_text("utf-8"))["metadata"].get("papermill", {})
-    return float(about.get("duration") or math.inf)
+    source, target = pair
+    usual = (
+        EXECUTED / source.relative_to(ROOT) if source.is_relative_to(ROOT) else target
+    )
+    for copy in (target, usual):
+        if copy.is_file():
+            about = json.loads(copy.read_text("utf-8"))["metadata"].get("papermill", {})
+            return float(about.get("duration") or math.inf)
+    return math.inf
 
 
 def _choose_parameters(
@@ -153,7 +166,7 @@ def _choose_parameters(
     the defaults and look like success.
     """
     names = {source: str(source.relative_to(root)) for source in sources}
-    known = {source: set(papermill.inspect_notebook(str(source))) for source in sources}
+    known = {source: notebook_parameters(source) for source in sources}
     by_name = all(isinstance(value, Mapping) for value in parameters.values())
     if not by_name:
         if unknown := set(parameters) - set().union(*known.values()):

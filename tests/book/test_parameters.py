@@ -15,7 +15,7 @@ import yaml
 from ebmtut.checks import InputError
 from ebmtut.sweeps.one_run import swept
 from tools.compare import compare_notebooks, read_sanitize_file
-from tools.execute import ExecutionError, execute_all
+from tools.execute import ExecutionError, execute_all, notebook_parameters
 from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 
@@ -143,7 +143,8 @@ def test_other_parameters(
 
 
 def test_unknown_parameter_is_refused(tmp_path: Path) -> None:
-    name = next(iter(NOTEBOOKS))
+    name, notebook = next(iter(NOTEBOOKS.items()))
+    assert "colour" not in notebook_parameters(notebook)
     with pytest.raises(ExecutionError, match="colour"):
         execute_all({name: {"colour": "red"}}, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -203,15 +203,6 @@ def claim(
     )
 
 
-def _over_seeds(
-    ours: float | Sequence[float] | None, stderr: float | None, n_seeds: int | None
-) -> tuple[float | None, float | None, int | None]:
-    """Return the mean over the seeds, its standard error and the number of seeds."""
-    if isinstance(ours, Sequence):
-        return *mean_and_stderr(ours), len(ours)
-    return ours, stderr, n_seeds
-
-
 def _keeps(null: float, rule: Rule, target: float) -> bool:
     """Whether the null lies beyond a bound; a bound that is the null's is not kept."""
     return null > target + _FUZZ if rule == "at least" else null < target - _FUZZ
@@ -261,6 +252,15 @@ def mean_and_stderr(
         spreads.append(float(np.array(errors, dtype=float).mean()))
     stderr = max(spreads) / len(numbers) ** 0.5 if spreads else None
     return float(numbers.mean()), stderr
+
+
+def _over_seeds(
+    ours: float | Sequence[float] | None, stderr: float | None, n_seeds: int | None
+) -> tuple[float | None, float | None, int | None]:
+    """Return the mean over the seeds, its standard error and the number of seeds."""
+    if isinstance(ours, Sequence):
+        return *mean_and_stderr(ours), len(ours)
+    return ours, stderr, n_seeds
 
 
 def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
