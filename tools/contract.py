@@ -7,15 +7,12 @@ what is allowed and yet better mended.
 from __future__ import annotations
 
 import ast
-import dis
 import json
 import re
 from collections.abc import Callable, Iterator
-from types import CodeType
 
 from nbformat import NotebookNode
 
-from ebmtut.sweeps.one_run import OTHER_RUNS
 from tools.install_cell import INSTALL
 from tools.widget_states import widgets_without_state
 
@@ -179,38 +176,6 @@ def widgets_that_last(notebook: NotebookNode) -> Iterator[str]:
             yield f"uses {used}...): it can hang when executed; use `observe`"
 
 
-def _globals(code: CodeType) -> Iterator[tuple[str, bool]]:
-    """Names that code takes from the cells before it, or (True) gives them."""
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
-            yield step.argval, False
-        elif step.opname == "STORE_NAME":
-            yield step.argval, True
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            # What stands in a function is taken when it is called; a class has
-            # names of its own.
-            yield from ((name, gives) for name, gives in _globals(inner) if not gives)
-
-
-def sweeps_without_other_runs(notebook: NotebookNode) -> Iterator[str]:
-    """No cell needs one of those that a sweep leaves out."""
-    here: set[str] = set()
-    left_out: set[str] = set()
-    for number, cell in enumerate(_code(notebook), start=1):
-        try:
-            names = set(_globals(compile(cell.source, "cell", "exec")))
-        except SyntaxError:  # of IPython's own, which the book does not use
-            continue
-        given = {name for name, gives in names if gives}
-        if OTHER_RUNS in _tags(cell):
-            left_out |= given
-            continue
-        here |= given
-        for name in sorted({n for n, gives in names if not gives} & left_out - here):
-            yield f"code cell {number} needs {name}, which a sweep leaves out"
-
-
 RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
     rule.__name__: rule
     for rule in (
@@ -223,7 +188,6 @@ RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
         small_tolerances,
         plain_kernel,
         widgets_that_last,
-        sweeps_without_other_runs,
     )
 }
 

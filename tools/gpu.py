@@ -85,11 +85,6 @@ class Record:
     device: str
 
 
-def missing() -> list[str]:
-    """Return the modules that computing needs and that are not here."""
-    return [name for name in NEEDED if find_spec(name) is None]
-
-
 def cuda_tests() -> list[str]:
     """Return files with tests for a GPU; others may import what is not here.
 
@@ -321,7 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.minutes <= 0:
         parser.error(f"--minutes must be above 0, got {options.minutes:g}")
-    if lacking := missing():
+    if lacking := [name for name in NEEDED if find_spec(name) is None]:
         print(f"tools.gpu: missing modules: {', '.join(lacking)}", file=sys.stderr)
         return 2
     import torch

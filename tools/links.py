@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from bs4 import BeautifulSoup
 
 # Which attribute of which element names another file.
 ATTRIBUTES = {
@@ -17,38 +18,28 @@ ATTRIBUTES = {
 }
 
 
-class _Page(HTMLParser):
-    """What a page links to and the anchors it offers."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.links: set[str] = set()
-        self.anchors: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note links and anchors."""
-        values = dict(attrs)
-        for name in ("id", "name"):
-            if values.get(name):
-                self.anchors.add(str(values[name]))
-        link = values.get(ATTRIBUTES.get(tag, ""))
-        if link:
-            self.links.add(link)
+def _links_and_anchors(html: str) -> tuple[set[str], set[str]]:
+    """Return what a page links to and the anchors that it offers."""
+    soup = BeautifulSoup(html, "html.parser")
+    links = {str(tag.get(ATTRIBUTES[tag.name], "")) for tag in soup(list(ATTRIBUTES))}
+    anchors = {
+        str(tag[name]) for name in ("id", "name") for tag in soup(attrs={name: True})
+    }
+    return links - {""}, anchors
 
 
 def dead_links(html: Path) -> list[str]:
     """Return the internal links that lead nowhere, ``page: link (why)``."""
     html = html.resolve()
     pages = {
-        path: _Page(path.read_text("utf-8"))
+        path: _links_and_anchors(path.read_text("utf-8"))
         for path in sorted(html.rglob("*.html"))
         if "_static" not in path.relative_to(html).parts
     }
     dead = []
-    for path, page in pages.items():
+    for path, (links, _) in pages.items():
         name = path.relative_to(html)
-        for link in sorted(page.links):
+        for link in sorted(links):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
@@ -61,7 +52,7 @@ def dead_links(html: Path) -> list[str]:
             if not target.is_file():
                 dead.append(f"{name}: {link} (no such file)")
             elif parts.fragment and target in pages:
-                anchor = unquote(parts.fragment)
-                if anchor not in pages[target].anchors:
+                _, anchors = pages[target]
+                if unquote(parts.fragment) not in anchors:
                     dead.append(f"{name}: {link} (no such anchor)")
     return dead

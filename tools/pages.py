@@ -144,9 +144,7 @@ class Visit:
         handles = self.page.locator(HANDLES).all()
         dead = [] if handles else ["the page has no slider"]
         for number, handle in enumerate(handles, start=1):
-            area = handle.locator(
-                "xpath=ancestor::*[contains(@class,'widget-subarea')]"
-            )
+            area = _ancestor(handle, "widget-subarea")
             handle.scroll_into_view_if_needed()
             start = handle.evaluate(VALUE)
             before = _pictures(area)

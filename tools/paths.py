@@ -9,22 +9,21 @@ EXECUTED = BUILD / "executed"
 HTML = BUILD / "html"
 
 
-def book_notebooks(root: Path = ROOT) -> list[Path]:
-    """Every notebook of the book, as sorted absolute paths."""
+def _files(root: Path, *suffixes: str) -> list[Path]:
     book = root / "book"
     return sorted(
         path
-        for path in book.rglob("*.ipynb")
-        if not any(part[0] in "._" for part in path.relative_to(book).parts)
+        for path in book.rglob("*")
+        if path.suffix in suffixes
+        and not any(part[0] in "._" for part in path.relative_to(book).parts)
     )
+
+
+def book_notebooks(root: Path = ROOT) -> list[Path]:
+    """Every notebook of the book, as sorted absolute paths."""
+    return _files(root, ".ipynb")
 
 
 def book_pages(root: Path = ROOT) -> list[Path]:
     """Every notebook and Markdown page of the book, as sorted absolute paths."""
-    book = root / "book"
-    pages = [
-        path
-        for path in book.rglob("*.md")
-        if not any(part[0] in "._" for part in path.relative_to(book).parts)
-    ]
-    return sorted(book_notebooks(root) + pages)
+    return _files(root, ".ipynb", ".md")

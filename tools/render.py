@@ -15,21 +15,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import nbformat
-import yaml
+from sphinx_external_toc.parsing import parse_toc_yaml
 
-from tools.api_pages import ApiError, write_pages
+from tools.api_pages import write_pages
 from tools.architecture import write_floors
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
-from tools.widget_states import (
-    add_stills,
-    restore_widgets,
-    widgets_without_state,
-)
+from tools.widget_states import add_stills, restore_widgets, widgets_without_state
 
 SMALLEST_PAGE = 2000  # bytes; less than this is an empty shell
 
@@ -96,23 +91,11 @@ def build(staged: Path, out_dir: Path) -> Path:
 
 
 def toc_pages(root: Path = ROOT) -> list[str]:
-    """Documents of ``_toc.yml``, in order, without a suffix."""
-
-    def walk(entry: Any) -> Iterator[str]:
-        if isinstance(entry, dict):
-            for key, value in entry.items():
-                if key in ("root", "file"):
-                    yield str(value)
-                elif key == "glob":
-                    for path in sorted(root.glob(value)):
-                        yield path.relative_to(root).with_suffix("").as_posix()
-                else:
-                    yield from walk(value)
-        elif isinstance(entry, list):
-            for value in entry:
-                yield from walk(value)
-
-    return list(walk(yaml.safe_load((root / "_toc.yml").read_text("utf-8"))))
+    """Documents of ``_toc.yml``, in order, without a suffix; those of patterns last."""
+    site = parse_toc_yaml(root / "_toc.yml")
+    found = [path for pattern in sorted(site.globs()) for path in root.glob(pattern)]
+    names = (path.relative_to(root).with_suffix("").as_posix() for path in found)
+    return [*site, *sorted(names)]
 
 
 def missing_pages(root: Path, html: Path) -> list[str]:
@@ -148,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         index = render(ROOT if options.stored else options.executed, options.out)
-    except (RenderError, ApiError) as error:
+    except RenderError as error:
         print(error, file=sys.stderr)
         return 1
     seconds = time.perf_counter() - started

@@ -10,17 +10,15 @@ To move to a newer version: change `PACKAGES`, run ``--refresh``, put the integr
 that it prints into `PACKAGES`, and open a page with a widget.
 """
 
-import base64
 import hashlib
 import importlib.metadata
 import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tools.paths import BOOK
 
@@ -85,7 +83,7 @@ def refresh(folder: Path = VENDOR) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         made = Path(temporary) / "vendor"
         for name, package in PACKAGES.items():
-            _unpack(_fetch(package, Path(temporary)), package, made / name)
+            _copy(_fetch(package, Path(temporary)), package, made / name)
         (made / "requirejs" / "LICENSE").write_text(REQUIREJS_LICENSE, "utf-8")
         _copy_anywidget(made / "anywidget")
         lines = [
@@ -98,7 +96,7 @@ def refresh(folder: Path = VENDOR) -> None:
 
 
 def _fetch(package: Package, temporary: Path) -> Path:
-    """Download a package's tarball and hold it to its recorded integrity."""
+    """Download a package with the recorded integrity, and unpack it."""
     done = subprocess.run(
         ["npm", "pack", "--json", "--silent", package.spec],
         cwd=temporary,
@@ -106,28 +104,21 @@ def _fetch(package: Package, temporary: Path) -> Path:
         capture_output=True,
         text=True,
     )
-    tarball = temporary / json.loads(done.stdout)[0]["filename"]
-    digest = hashlib.sha512(tarball.read_bytes()).digest()
-    integrity = "sha512-" + base64.b64encode(digest).decode()
-    if integrity != package.integrity:
-        raise ValueError(
-            f"{package.spec} has integrity {integrity}, not the pinned one"
-        )
-    return tarball
+    (packed,) = json.loads(done.stdout)
+    if packed["integrity"] != package.integrity:
+        raise ValueError(f"{package.spec} has integrity {packed['integrity']}")
+    folder = temporary / packed["id"]
+    shutil.unpack_archive(temporary / packed["filename"], folder, filter="data")
+    return folder / "package"
 
 
-def _unpack(tarball: Path, package: Package, target: Path) -> None:
-    """Write the wanted members, and only regular files, below `target`."""
-    with tarfile.open(tarball) as archive:
-        for member in archive.getmembers():
-            name = PurePosixPath(member.name).relative_to("package")
-            for pattern, cut in package.files.items():
-                if member.isfile() and name.match(pattern):
-                    file = target / name.relative_to(cut)
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    content = archive.extractfile(member)
-                    assert content is not None
-                    file.write_bytes(content.read())
+def _copy(source: Path, package: Package, target: Path) -> None:
+    """Copy the files that the book needs."""
+    for pattern, cut in package.files.items():
+        for path in source.rglob(pattern):
+            file = target / path.relative_to(source / cut)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, file)
 
 
 def _copy_anywidget(target: Path) -> None:

@@ -29,7 +29,7 @@ from ebmtut.energies import (
     MLPEnergy,
     lattice_adjacency,
 )
-from ebmtut.experiments.dnfs.lattices import CRITICAL
+from ebmtut.experiments.dnfs.recipes import CRITICAL
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import rmse
 from ebmtut.random import make_generator

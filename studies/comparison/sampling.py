@@ -33,12 +33,12 @@ from ebmtut.exact import (
 )
 from ebmtut.experiments.comparison import spin_glass
 from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
     EnergyDistribution,
     distribution_distance,
     energy_distribution,
     pair_products,
 )
+from ebmtut.experiments.dnfs.recipes import CRITICAL
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, make_generator

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ebmtut.experiments.dnfs import ising
-from ebmtut.experiments.dnfs.lattices import (
-    BASELINES,
-    LatticeConfig,
-    cells,
-    lattice_job,
-)
+from ebmtut.experiments.dnfs.lattices import cells, lattice_job
+from ebmtut.experiments.dnfs.recipes import BASELINES, LatticeConfig
 from ebmtut.experiments.experiment import Names
 from studies.dnfs.figures import study
 

@@ -19,8 +19,6 @@ from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
-    LatticeConfig,
     column_name,
     distribution_distance,
     energy_distribution,
@@ -29,6 +27,7 @@ from ebmtut.experiments.dnfs.lattices import (
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
+from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream

@@ -14,13 +14,12 @@ from torch import Tensor
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
-    LatticeConfig,
     column_name,
     pair_products,
     rate_bound,
     train_lattice_flow,
 )
+from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream

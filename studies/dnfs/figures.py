@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.lattices import LatticeConfig
+from ebmtut.experiments.dnfs.recipes import LatticeConfig
 from ebmtut.experiments.experiment import Experiment, no_claims
 from ebmtut.results import Result
 

@@ -16,12 +16,11 @@ from typing import Any
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
-    LatticeConfig,
     column_name,
     exact_answers,
     train_lattice_flow,
 )
+from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
 from ebmtut.experiments.experiment import Names, Runs
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.streams import stream

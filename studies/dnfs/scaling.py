@@ -13,13 +13,11 @@ import torch
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattices import (
+from ebmtut.experiments.dnfs.lattices import cells, exact_answers, lattice_job
+from ebmtut.experiments.dnfs.recipes import (
     CRITICAL,
     LEARNED,
     LatticeConfig,
-    cells,
-    exact_answers,
-    lattice_job,
     new_network,
 )
 from ebmtut.experiments.experiment import Names

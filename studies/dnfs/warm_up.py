@@ -14,12 +14,8 @@ from typing import Annotated, Any
 from ebmtut.checks import Count, DivergenceError, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
-    LEARNED,
-    LatticeConfig,
-    train_lattice_flow,
-)
+from ebmtut.experiments.dnfs.lattices import train_lattice_flow
+from ebmtut.experiments.dnfs.recipes import CRITICAL, LEARNED, LatticeConfig
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream

@@ -235,11 +235,6 @@ SPOILERS = (
         "cells[5].source += '\\nwidgets.interact(picture, height=3)'",
         "widgets_that_last",
     ),
-    (
-        "cells[3].update(source='found = 1', metadata={'tags': ['other-runs']}); "
-        "cells[5].source += '\\ndef later(x):\\n    return x + found'",
-        "sweeps_without_other_runs",
-    ),
 )
 
 

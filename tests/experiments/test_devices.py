@@ -8,7 +8,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import networks, wide_planes
+from ebmtut.experiments.dnfs import ebm_training, networks, wide_planes
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.recipes import METHODS
@@ -137,8 +137,8 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch):
     # Five networks: sixty steps of training, and two evaluations each, in 64 steps.
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
-    monkeypatch.setattr(wide_planes, "EVALUATION", cut(wide_planes.EVALUATION))
-    monkeypatch.setattr(wide_planes, "_BOUNDED", 2)
+    monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
+    monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
     monkeypatch.setattr(wide_planes, "grid_log_partition", on_a_coarse_grid)
     row = get_experiment(id)
     config = cut(row.presets["quick"], FEW | NETWORKS, **how)

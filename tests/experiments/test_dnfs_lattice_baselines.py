@@ -18,12 +18,12 @@ from ebmtut.experiments.dnfs.lattice_tables import (
     with_baselines,
 )
 from ebmtut.experiments.dnfs.lattices import (
-    BASELINES,
     EnergyDistribution,
     effective_fraction,
     energy_distribution,
     rate_bound,
 )
+from ebmtut.experiments.dnfs.recipes import BASELINES
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import Flow, OddLatticeNetwork, independence_metropolis
 from ebmtut.paths import AnnealingPath

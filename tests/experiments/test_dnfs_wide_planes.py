@@ -10,14 +10,12 @@ from torch.nn.functional import softplus
 from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
-from ebmtut.experiments.dnfs.ebm_training import JointConfig
+from ebmtut.experiments.dnfs.ebm_training import JointConfig, wide_joint
+from ebmtut.experiments.dnfs.pretrained_ebm import PaddedEnergy, _reversed_states
 from ebmtut.experiments.dnfs.wide_planes import (
-    PaddedEnergy,
-    _reversed_states,
     coarse_distribution,
     coarse_picture,
     exact_draws,
-    wide_joint,
 )
 from ebmtut.flows import Flow, HollowTransformer, flow_distributions
 from ebmtut.paths import AnnealingPath

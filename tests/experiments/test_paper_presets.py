@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ebmtut.data import DataUnavailable
-from ebmtut.experiments.dnfs import wide_planes
+from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.drl import images as image_sets
 from ebmtut.experiments.drl import long_run
 from ebmtut.experiments.drl.images import (
@@ -113,8 +113,8 @@ def few_photographs(monkeypatch):
 
 @pytest.mark.parametrize("id", CUTS)
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
-    monkeypatch.setattr(wide_planes, "EVALUATION", cut(wide_planes.EVALUATION))
-    monkeypatch.setattr(wide_planes, "_BOUNDED", 2)
+    monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
+    monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -299,6 +300,20 @@ class Experiment(Generic[C]):
         if self.null is None:
             return found
         return against_null(self.id, found, self.check(self.null(result)))
+
+
+def grid(config: Any, **choices: str) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every combination of what fields of a configuration list.
+
+    ``grid(config, method="methods")`` gives each job one of ``config.methods`` as
+    ``method``, and as ``config`` the rest, with empty lists and one seed.
+    """
+    empty: dict[str, Any] = dict.fromkeys(choices.values(), ())
+    alone = replace(config, **empty, n_seeds=1)
+    return {
+        names: {**dict(zip(choices, names, strict=True)), "config": alone}
+        for names in product(*(getattr(config, field) for field in choices.values()))
+    }
 
 
 def nested(runs: Runs) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def compare(
     table: str,
     method: str,
     column: str,
-    ours: float | None,
+    ours: float | Sequence[float] | None,
     *,
     stderr: float | None = None,
     n_seeds: int | None = None,
@@ -125,7 +125,8 @@ def compare(
     null: float | None = None,
     null_stderr: float | None = None,
 ) -> Verdict:
-    """Set a number of ours beside the paper's."""
+    """Set a number of ours, or the mean of one per seed, beside the paper's."""
+    ours, stderr, n_seeds = _over_seeds(ours, stderr, n_seeds)
     printed = get_fact(id).table(table)
     published = printed.number(method, column)
     deviation = printed.deviation(method, column)
@@ -160,7 +161,7 @@ def compare(
 
 def claim(
     name: str,
-    ours: float | None,
+    ours: float | Sequence[float] | None,
     rule: Literal["at least", "at most"],
     target: float,
     *,
@@ -170,7 +171,8 @@ def claim(
     null_stderr: float | None = None,
     sanity: bool = False,
 ) -> Verdict:
-    """Set a number of ours beside a bound of our own."""
+    """Set a number of ours, or the mean of one per seed, beside a bound of our own."""
+    ours, stderr, n_seeds = _over_seeds(ours, stderr, n_seeds)
     ours, null = _finite(ours), _finite(null)
     holds = ours is not None and (
         ours >= target - _FUZZ if rule == "at least" else ours <= target + _FUZZ
@@ -262,6 +264,15 @@ def mean_and_stderr(
         spreads.append(float(np.array(errors, dtype=float).mean()))
     stderr = max(spreads) / len(numbers) ** 0.5 if spreads else None
     return float(numbers.mean()), stderr
+
+
+def _over_seeds(
+    ours: float | Sequence[float] | None, stderr: float | None, n_seeds: int | None
+) -> tuple[float | None, float | None, int | None]:
+    """Return the mean over the seeds, its standard error and the number of seeds."""
+    if isinstance(ours, Sequence):
+        return *mean_and_stderr(ours), len(ours)
+    return ours, stderr, n_seeds
 
 
 def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:

@@ -170,6 +170,19 @@ class Flow:
         """
         return self.evaluate(x, t)[0]
 
+    @torch.no_grad()
+    def largest_rate(self, states: Float[Tensor, "n batch n_sites"]) -> float:
+        """Largest total rate, outward or inward; that of a pilot run bounds the rates.
+
+        Parameters
+        ----------
+        states
+            States at two or more evenly spaced times, from t = 0 to t = 1.
+        """
+        last = len(states) - 1
+        met = [self.terms(x, k / last) for k, x in enumerate(states)]
+        return max(float(r.sum(1).max()) for v in met for r in (v.outward, v.inward))
+
     def evaluate(
         self, x: Float[Tensor, "batch n_sites"], t: Time
     ) -> tuple[FlowTerms, RatioInfo]:

@@ -1,28 +1,12 @@
 """Entries of tables, and what their captions and cells say of runs."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from itertools import product
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Result
 from ebmtut.results.tables import MINUS, Cell, Table
-
-#: Fields that list what is compared.
-_LISTS = {"densities", "methods", "networks", "estimators", "problems"}
-
-
-def grid(config: Any, **choices: Sequence[str]) -> Mapping[Names, Mapping[str, Any]]:
-    """Name an entry for every combination; its job gets the names and the rest."""
-    empty: dict[str, Any] = {f.name: () for f in fields(config) if f.name in _LISTS}
-    alone = replace(config, **empty, n_seeds=1)
-    return {
-        names: {**dict(zip(choices, names, strict=True)), "config": alone}
-        for names in product(*choices.values())
-    }
 
 
 def table_of(
@@ -47,12 +31,6 @@ def spread_of_ess(values: Sequence[float]) -> Cell:
     if mean > 0.1 and (stderr is None or stderr < 0.0005):
         return round(mean, 3), None
     return spread(values)
-
-
-def means_of(result: Result) -> str:
-    """Return a sentence on the errors in a table, nothing for a single run."""
-    n_seeds = result.config["n_seeds"]
-    return f" Means of {n_seeds} runs and their standard errors." if n_seeds > 1 else ""
 
 
 def ranges_of(result: Result) -> str:

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies import LatticeIsing
-from ebmtut.experiments.dnfs.captions import grid
-from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
+from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow
@@ -129,7 +128,7 @@ EXPERIMENT = Experiment(
         "full": VarianceConfig(n_steps=2500, n_seeds=4),
         "paper": VarianceConfig(network="leTF", width=64, n_steps=50_000, n_seeds=1),
     },
-    cells=lambda config: grid(config, estimator=config.estimators),
+    cells=lambda config: grid(config, estimator="estimators"),
     job=variance_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import lattices
-from ebmtut.experiments.dnfs.lattice_tables import SHOWN
+from ebmtut.experiments.dnfs.lattices import SHOWN
+from ebmtut.experiments.dnfs.recipes import BASELINES, CRITICAL, LEARNED, LatticeConfig
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
@@ -157,7 +158,7 @@ def distribution_table(result: Result) -> Table:
     return Table(
         columns,
         caption="Wasserstein distance of energies from their distribution, first runs.",
-        kinds=["" if m in lattices.LEARNED else "null" for m in rows] + ["", "exact"],
+        kinds=["" if m in LEARNED else "null" for m in rows] + ["", "exact"],
     )
 
 
@@ -165,18 +166,18 @@ EXPERIMENT = Experiment(
     id="dnfs/ising",
     title="Sampling the 10x10 Ising model",
     presets={
-        "quick": lattices.LatticeConfig(
-            problems=((10, 0.1, 700), (4, lattices.CRITICAL, 500)),
+        "quick": LatticeConfig(
+            problems=((10, 0.1, 700), (4, CRITICAL, 500)),
             n_seeds=1,
             n_samples=1000,
             n_chain_samples=50,
         ),
-        "full": lattices.LatticeConfig(
-            problems=((10, 0.1, 3000), (10, lattices.CRITICAL, 10_000)),
-            methods=("ours", "paper, leConv", *lattices.BASELINES),
+        "full": LatticeConfig(
+            problems=((10, 0.1, 3000), (10, CRITICAL, 10_000)),
+            methods=("ours", "paper, leConv", *BASELINES),
             rival_steps=2,
         ),
-        "paper": lattices.LatticeConfig(
+        "paper": LatticeConfig(
             problems=((10, 0.1, 100_000),),
             methods=("ours", "paper, leTF", "LEAPS, leConv", "untrained", "AIS"),
             width=128,

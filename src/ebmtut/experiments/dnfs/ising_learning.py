@@ -27,7 +27,7 @@ from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precisio
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
@@ -351,14 +351,12 @@ def check_couplings(result: Result) -> list[Verdict]:
     verdicts = []
     for method in dict.fromkeys(("DNFS", asked)):
         for column, cell in table[method].items():
-            mean, stderr = mean_and_stderr(cell["nlr"])
-            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(cell["nlr"])}
             if method == "DNFS":
                 where = ("dnfs/ising-learning", "negative log-RMSE", "DNFS", column)
-                verdicts.append(compare(*where, mean, **of))
+                verdicts.append(compare(*where, cell["nlr"]))
             if method == asked and column in OURS:
                 name = f"{method}, {column}: negative log-RMSE"
-                verdicts.append(claim(name, mean, "at least", OURS[column], **of))
+                verdicts.append(claim(name, cell["nlr"], "at least", OURS[column]))
     return verdicts
 
 

@@ -18,21 +18,13 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.captions import spread, spread_of_ess, table_of
+from ebmtut.experiments.dnfs.lattices import SHOWN
+from ebmtut.experiments.dnfs.recipes import LEARNED
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-
-#: Methods of stored results, as tables call them.
-SHOWN = {
-    "ours": "flow",
-    "paper, leConv": "published recipe",
-    "untrained": "untrained flow",
-    "AIS x4": "AIS ×4",
-    "AIS x16": "AIS ×16",
-    "SMC x4": "SMC ×4",
-}
 
 #: Scores of a baseline.
 _SCORES = ("ESS", "log Z error", "energy", "weighted energy")
@@ -69,7 +61,7 @@ def quality_table(
         ("weighted energy", "weighted energy", energy),
     ):
         table[head] = [*(spread(cell[key]) for cell in rows.values()), value]
-    kinds = ["" if method in lattices.LEARNED else "null" for method in rows]
+    kinds = ["" if method in LEARNED else "null" for method in rows]
     words = "Rows in italics are baselines or exact." if "null" in kinds else ""
     return Table(
         table,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,9 +21,15 @@ from scipy.stats import wasserstein_distance
 from torch import Tensor, nn
 
 from ebmtut import flows
-from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_energy_distribution, torus_log_partition
+from ebmtut.experiments.dnfs.recipes import (
+    BASELINES,
+    CRITICAL,
+    LEARNED,
+    LatticeConfig,
+    new_network,
+)
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
@@ -33,63 +39,19 @@ from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.states import bits_to_spins
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
-#: Coupling at which the infinite lattice is critical, ln(1 + sqrt 2) / 4.
-CRITICAL = math.log(1 + math.sqrt(2)) / 4
-
-
-class Recipe(NamedTuple):
-    """How a flow is made and trained."""
-
-    network: str = "leConv"
-    objective: str = "stein"
-    rates: str = "one_way"
-    max_log_ratio: float | None = 5.0
-    sweeps: bool = False
-
-
-#: The recipe of the book, the published one with two networks, and that of LEAPS.
-LEARNED = {
-    "ours": Recipe("odd", "batch", "reversible", None, sweeps=True),
-    "paper, leConv": Recipe(),
-    "paper, leTF": Recipe("leTF"),
-    "LEAPS, leConv": Recipe(objective="learned"),
-    "LEAPS, leTF": Recipe("leTF", objective="learned"),
+#: Methods of stored results, as tables call them.
+SHOWN = {
+    "ours": "flow",
+    "paper, leConv": "published recipe",
+    "untrained": "untrained flow",
+    "AIS x4": "AIS ×4",
+    "AIS x16": "AIS ×16",
+    "SMC x4": "SMC ×4",
 }
 
-#: The untrained network, and annealing with Gibbs sweeps along the same path: one,
-#: four or sixteen for every time step of the flow.
-BASELINES = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
 
 #: Sets of exact samples, whose distances are the sampling error.
 _N_SETS = 200
-
-
-@checked
-@dataclass(frozen=True)
-class LatticeConfig:
-    """Which lattices, which methods, and what each may spend."""
-
-    #: Triples (side, sigma, n_steps): the lattice, and optimiser steps.
-    problems: tuple[tuple[int, float, int], ...]
-    methods: tuple[Annotated[str, OneOf((*LEARNED, *BASELINES))], ...] = (
-        "ours",
-        "untrained",
-        "AIS",
-        "SMC",
-    )
-    #: Runs of what is learned; of the baselines there is one.
-    n_seeds: Count = 4
-    n_samples: Count = 2000
-    #: Samples for discrete-time weights and exact simulation, which cost more.
-    n_chain_samples: Count = 500
-    #: Time steps of the flow; also sweeps of AIS and SMC.
-    n_time_steps: Count = 64
-    width: int = 32
-    n_hidden: int = 32
-    learning_rate: float = 2e-3
-    n_warmup: int = 200
-    #: Optimiser steps of other recipes, for each of the flow.
-    rival_steps: Count = 1
 
 
 def column_name(side: int, sigma: float) -> str:
@@ -118,21 +80,6 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
 def seeds_of(config: LatticeConfig, names: Names) -> int:
     """As many seeds as configured for what is learned, one for the baselines."""
     return config.n_seeds if names[0] in LEARNED else 1
-
-
-def new_network(
-    network: str, side: int, config: LatticeConfig, *, seed: int
-) -> nn.Module:
-    """Make a network, by its name or by the method that it belongs to."""
-    how: Any = {"width": config.width, "generator": make_generator(seed)}
-    recipe = LEARNED.get(network)
-    kind = recipe.network if recipe else network
-    if kind in ("odd", "untrained"):
-        return flows.OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
-    if kind == "leConv":
-        return flows.HollowConvolution(side, **how)
-    networks = {"leTF": flows.HollowTransformer, "leMLP": flows.HollowMLP}
-    return networks.get(kind, flows.HollowAttention)(side * side, **how)
 
 
 def train_lattice_flow(
@@ -364,15 +311,7 @@ def rate_bound(flow: flows.Flow, n_steps: int, *, generator: torch.Generator) ->
     """Twice the largest total rate that a few chains meet on a grid of times."""
     pilot = flows.simulate(flow, 64, n_steps, keep_states=True, generator=generator)
     assert pilot.states is not None
-    return 2 * largest_rate(flow, pilot.states)
-
-
-@torch.no_grad()
-def largest_rate(flow: flows.Flow, states: Tensor | Sequence[Tensor]) -> float:
-    """Largest total rate, outward or inward, of states at evenly spaced times."""
-    last = len(states) - 1
-    met = [flow.terms(x, k / last) for k, x in enumerate(states)]
-    return max(float(r.sum(1).max()) for v in met for r in (v.outward, v.inward))
+    return 2 * flow.largest_rate(pilot.states)
 
 
 def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:

@@ -17,9 +17,9 @@ from ebmtut import flows
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
-from ebmtut.experiments.dnfs.captions import grid, spread, spread_of_ess
-from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.dnfs.captions import spread, spread_of_ess
+from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
+from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -241,7 +241,7 @@ EXPERIMENT = Experiment(
             sizes=LatticeConfig(problems=(), width=64, learning_rate=1e-3),
         ),
     },
-    cells=lambda config: grid(config, network=config.networks),
+    cells=lambda config: grid(config, network="networks"),
     job=network_job,
     arrays={"*": "{name}/{cell}"},
     # Seconds are part of the result.

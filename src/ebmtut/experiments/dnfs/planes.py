@@ -151,6 +151,12 @@ def draw_pictures(lines: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
+def means_of(result: Result) -> str:
+    """Return a sentence on the errors in a table, nothing for a single run."""
+    n_seeds = result.config["n_seeds"]
+    return f" Means of {n_seeds} runs and their standard errors." if n_seeds > 1 else ""
+
+
 def shown_densities(result: Result) -> list[str]:
     """Three densities that differ in shape, or all where they were not run."""
     found = list(next(iter(result.scalars["table"].values())))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from ebmtut.experiments.dnfs.lattices import CRITICAL, column_name
+from ebmtut.experiments.dnfs.lattices import column_name
+from ebmtut.experiments.dnfs.recipes import CRITICAL
 from ebmtut.flows import OddLatticeNetwork
 from ebmtut.results import load_result
 from ebmtut.widgets import TrainedFlow

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.dnfs.planes import means_of
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result

@@ -27,7 +27,13 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
+from ebmtut.experiments.ed.recipes import (
+    METHODS,
+    PAPER_RECIPE,
+    Recipe,
+    fit_densities,
+    fit_density,
+)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -259,13 +265,7 @@ FULL = DensityConfig(
 # The paper's own protocol; the average of the weights is that of the authors' notebook.
 PAPER = DensityConfig(
     methods=dict.fromkeys(METHODS, 3),
-    recipe=Recipe(
-        n_steps=100_000,
-        learning_rate=2e-3,
-        decay="constant",
-        ema_decay=0.999,
-        n_backward=None,
-    ),
+    recipe=PAPER_RECIPE,
     evaluation=Evaluation(n_uniform=1_000_000),
 )
 

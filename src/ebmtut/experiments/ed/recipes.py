@@ -211,3 +211,13 @@ def _start(
     base = start.mean(0).clamp(1e-3, 1 - 1e-3).cpu()
     energy = MLPEnergy(data.n_sites, base_probs=base, generator=make_generator(seed))
     return energy.to(device), start, generator
+
+
+#: What the paper prints of its learning.
+PAPER_RECIPE = Recipe(
+    n_steps=100_000,
+    learning_rate=2e-3,
+    decay="constant",
+    ema_decay=0.999,
+    n_backward=None,
+)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.lines import LineProblem, two_modes
+from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -32,15 +32,6 @@ from ebmtut.results.tables import Cell
 DUAL_ERROR = 0.005
 SINKHORN = "Sinkhorn, ε = {:g}/N"
 _LONGEST = 3000  # iterations in which stopping rules are tried
-
-
-class Method(NamedTuple):
-    """A solver with its parameter: its name in the result, and on the pages."""
-
-    key: str
-    label: str
-    solver: str
-    parameter: float
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,9 @@ def coupling_job(
         seconds = time.perf_counter() - started
         numbers = evaluate(coupling, problem, exact) | {"seconds": seconds}
         if solver == "Sinkhorn":
-            numbers["dual"] = 1 - entropic_dual(problem, epsilon, budget) / exact.value
+            # What the projections' potential reaches by c-transforms.
+            value, *_ = transport.sinkhorn_oracle(epsilon, budget)(p, q, cost)
+            numbers["dual"] = 1 - float(value) / exact.value
     return Outcome(numbers, {"coupling": as_bytes(coupling)})
 
 
@@ -132,11 +125,6 @@ def the_optimum(config: CouplingConfig, seed: int) -> Outcome:
     }
     masses = {"p": problem.p.numpy(), "q": problem.q.numpy()}
     return Outcome(scalars, masses | {"exact": as_bytes(exact.plan)})
-
-
-def entropic_dual(problem: LineProblem, epsilon: float, n_iterations: int) -> float:
-    """Return the dual value that the projections' potential reaches by c-transforms."""
-    return float(transport.sinkhorn_oracle(epsilon, n_iterations)(*problem[1:])[0])
 
 
 def anneal(

@@ -12,10 +12,9 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.got.lines import LineProblem, two_modes
-from ebmtut.experiments.got.pictures import SIDES
-from ebmtut.experiments.jobs import Outcome, scalars_of
+from ebmtut.experiments.experiment import Experiment, by_seed
+from ebmtut.experiments.got.lines import SIDES, LineProblem, two_modes
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS
@@ -44,14 +43,15 @@ def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
         config.snapshots[-1], config.n_points, power=config.power
     )
     generator = make_generator(seed, device)
-    seen, state, done = Outcome(), None, 0
+    seen, state, done = Outcome({"table": {}}), None, 0
     for n in config.snapshots:
         part = schedule[2 * done : 2 * n]
         result = transport.gibbs_ot(
             *problem[1:], part, state=state, generator=generator
         )
         state, done = result.state, n
-        seen.scalars[str(n)] = measure(result, problem, exact, float(part[-1]))
+        found = measure(result, problem, exact, float(part[-1]))
+        seen.scalars["table"][str(n)] = found
         parts = {"g": state.g, "h": state.h, "U": result.U, "L": result.L}
         seen.arrays |= {f"{n}/{name}": z.cpu().numpy() for name, z in parts.items()}
     return seen
@@ -76,16 +76,6 @@ def measure(
         "dual": float(transport.dual_value(p, q, cost, g=result.U)) / exact - 1,
         "range": float(torch.cat([result.U, result.L]).abs().max()),
     }
-
-
-def by_snapshot(config: BandsConfig, runs: Runs) -> Outcome:
-    """List each snapshot's numbers over the chains; keep the arrays of the first."""
-    chains = runs[("chain",)]
-    table = {
-        str(n): scalars_of([Outcome(chain.scalars[str(n)]) for chain in chains])
-        for n in config.snapshots
-    }
-    return Outcome({"table": table}, chains[0].arrays)
 
 
 def the_problem(config: BandsConfig, seed: int) -> Outcome:
@@ -195,7 +185,7 @@ EXPERIMENT = Experiment(
     cells=lambda config: {"chain": {"config": replace(config, n_seeds=1)}},
     job=chain_job,
     devices=("cpu", "cuda"),
-    gather=by_snapshot,
+    gather=by_seed,
     extras=the_problem,
     null=before_cooling,
     figure=draw_bands,

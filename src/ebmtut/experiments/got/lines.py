@@ -9,11 +9,25 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import NonNegative, Range, checked
+from ebmtut.plotting import OKABE_ITO
 from ebmtut.transport import cost_matrix
 
 # Weight, mean and width of each mode. The paper does not print its own.
 _FROM = ((0.6, 0.2, 0.05), (0.4, 0.6, 0.08))
 _TO = ((0.35, 0.35, 0.06), (0.65, 0.8, 0.05))
+
+
+#: The two sides of a transport problem, on all pages and in the widgets.
+SIDES = {"p": OKABE_ITO["blue"], "q": OKABE_ITO["vermillion"]}
+
+
+class Method(NamedTuple):
+    """A solver with its parameter: its name in the result, and on the pages."""
+
+    key: str
+    label: str
+    solver: str
+    parameter: float
 
 
 class LineProblem(NamedTuple):

@@ -11,13 +11,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut.experiments.got.lines import SIDES
 from ebmtut.experiments.got.wnmf import sharpness
-from ebmtut.plotting import COLORS, OKABE_ITO, image_grid, plain_log
+from ebmtut.plotting import COLORS, image_grid, plain_log
 from ebmtut.results import Result, load_result
 from ebmtut.transport import ExactOT
 
-#: The two sides of a transport problem, on all pages and in the widgets.
-SIDES = {"p": OKABE_ITO["blue"], "q": OKABE_ITO["vermillion"]}
 _N_LEVELS = 4000
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,6 +23,7 @@ from ebmtut.experiments.got.wnmf import (
     run_passes,
     solved,
     three_decades,
+    timed,
 )
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -92,9 +91,9 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
     state = transport.wnmf_start(data, wnmf, generator=generator)
     seconds = []
     for _ in range(wnmf.n_epochs):
-        before, p_before = time.process_time(), state.reconstruction
-        transport.wnmf_epoch(state, data, cost, wnmf, generator=generator)
-        seconds.append(time.process_time() - before)
+        p_before = state.reconstruction
+        learn = partial(transport.wnmf_epoch, state, data, cost, wnmf)
+        seconds.append(timed(learn, generator=generator)[0])
     p, warm, cold = state.reconstruction, state.U, torch.zeros_like(state.U)
     temperature = transport.wnmf_temperature(data, wnmf, state.epoch)
 
@@ -145,13 +144,6 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
         "n_problems": len(data),
     }
     return Outcome({"rows": rows, "epoch": epoch})
-
-
-def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[float, Any]:
-    """CPU seconds, and what the function returns."""
-    before = time.process_time()
-    value = function(*args, **kwargs)
-    return time.process_time() - before, value
 
 
 def draw_timing(result: Result) -> Figure:

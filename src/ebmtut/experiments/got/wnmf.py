@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -160,6 +160,13 @@ def run_passes(
     return U
 
 
+def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[float, Any]:
+    """CPU seconds, and what the function returns."""
+    before = time.process_time()
+    value = function(*args, **kwargs)
+    return time.process_time() - before, value
+
+
 def sharpness(dictionary: Tensor) -> dict[str, float]:
     """How concentrated and how rough components are, on average."""
     flat = dictionary.double().flatten(1)
@@ -196,10 +203,9 @@ def wnmf_job(
     """Factorise by one method; plain NMF and exact costs stay on the CPU."""
     data = load_measures(config).to(device)
     cost = grid_cost(config.side, device=device)
-    start = time.process_time()
     if method == "NMF":
-        dictionary, mixtures = _learn_by_nmf(data.cpu(), config, seed)
-        extra = Outcome({"seconds": time.process_time() - start})
+        seconds, learned = timed(_learn_by_nmf, data.cpu(), config, seed)
+        (dictionary, mixtures), extra = learned, Outcome({"seconds": seconds})
     elif method == "smoothed W-NMF":
         dictionary, mixtures, extra = _learn_smoothed(data, config, seed)
     else:
@@ -257,8 +263,8 @@ def _learn_smoothed(
 ) -> tuple[Tensor, Tensor, Outcome]:
     data = data.double().contiguous()
     start = wnmf_start(data, config.wnmf, generator=make_generator(seed, data.device))
-    before = time.process_time()
-    learned = smoothed_wnmf(
+    seconds, learned = timed(
+        smoothed_wnmf,
         data,
         start.dictionary,
         smoothing=config.smoothing,
@@ -267,7 +273,6 @@ def _learn_smoothed(
         n_rounds=config.n_rounds,
         n_steps=config.n_steps,
     )
-    seconds = time.process_time() - before
     mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
     scalars = {"seconds": seconds, "n_rounds": config.n_rounds}
     return learned.dictionary, mixtures, Outcome(scalars)
@@ -284,9 +289,8 @@ def _learn_by_gibbs_ot(
     every = max(1, config.wnmf.n_epochs // config.n_looks)
     which = evenly_chosen(config, min(MOST_SOLVED, config.n_exact))
     for epoch in range(config.wnmf.n_epochs):
-        before = time.process_time()
-        wnmf_epoch(state, data, cost, config.wnmf, generator=generator)
-        seconds.append(time.process_time() - before)
+        learn = partial(wnmf_epoch, state, data, cost, config.wnmf)
+        seconds.append(timed(learn, generator=generator)[0])
         if state.epoch % every == 0 or state.epoch == config.wnmf.n_epochs:
             temperature = wnmf_temperature(data, config.wnmf, epoch)
             measured = _evaluate(state, data, cost, which)
@@ -310,11 +314,10 @@ def _evaluate(
     """Exact cost, error of the feasible duals, seconds a problem."""
     p = state.reconstruction
     problems = exact_problems(p, data, cost, which)
-    before = time.process_time()
-    exact = solved(problems).mean()
-    seconds = (time.process_time() - before) / len(which)
+    seconds, costs = timed(solved, problems)
+    exact = float(costs.mean())
     duals = grid_dual_value(state.U, p, data, cost).cpu()[list(which)]
-    return float(exact), 1 - float(duals.mean()) / float(exact), seconds
+    return exact, 1 - float(duals.mean()) / exact, seconds / len(which)
 
 
 def by_method(config: ImagesConfig, runs: Runs) -> Outcome:

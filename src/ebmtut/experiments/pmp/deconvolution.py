@@ -20,7 +20,7 @@ from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, c
 from ebmtut.data.shapes import ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.shared import baseline, took
+from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
@@ -272,7 +272,7 @@ def deconvolution_table(
             "all 4 shapes": [f"{f.count(4)} of {len(f)}" for f in found],
             "shapes, mean": [float(np.mean(f)) for f in found],
             "wrong pixels [%]": [100 * float(np.mean(error)) for error in wrong],
-            "time": [took(np.mean(row["seconds"])) for row in rows] + [None],
+            "time": [f"{np.mean(row['seconds']):.1f} s" for row in rows] + [None],
         },
         caption="Means over samples of consecutive seeds. Time is of one sample, on "
         "the CPU.",

@@ -28,7 +28,7 @@ from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results.tables import Cell, Table
 from ebmtut.training import CpuClock
 
 N_SHOWN = 25
@@ -282,6 +282,14 @@ def scores(
     }
 
 
+def shown_scores(result: Result, measure: str) -> list[Cell]:
+    """Return the scores of all methods, independent pixels and a perfect sampler."""
+    k = result.config["n_sweeps"]
+    table = result.scalars["table"]
+    found = [mean_and_stderr(scores(result, m, measure)[k]) for m in table]
+    return [*found, *(result.scalars[name][measure] for name in ("null", "data"))]
+
+
 def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
     k, table = result.config["n_sweeps"], result.scalars["table"]
@@ -290,10 +298,7 @@ def rbm_table(result: Result) -> Table:
     }
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:
-            columns[head] = [
-                mean_and_stderr(scores(result, m, measure)[k]) for m in table
-            ]
-            columns[head] += [result.scalars[of][measure] for of in ("null", "data")]
+            columns[head] = shown_scores(result, measure)
     n_seeds = result.config["n_seeds"]
     return Table(
         columns,

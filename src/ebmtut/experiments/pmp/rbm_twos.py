@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp import rbm_digits as digits
-from ebmtut.experiments.verdicts import Verdict, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, compare
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -47,19 +46,9 @@ def check_twos(result: Result) -> list[Verdict]:
     )
     for method, row in result.scalars["table"].items():
         values = row.get(f"own/log_mmd2@{k}", [float("nan")])
-        mean, stderr = mean_and_stderr(values)
         entry = ("pmp/rbm-twos", "log MMD^2", _PRINTED.get(method, method), "twos")
-        of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
-        verdicts.append(compare(*entry, mean, excuse=excuse, **of))
+        verdicts.append(compare(*entry, values, excuse=excuse))
     return verdicts
-
-
-def _ends(result: Result, measure: str) -> list[Cell]:
-    """Return the scores of all methods, independent pixels and a perfect sampler."""
-    k = result.config["n_sweeps"]
-    table = result.scalars["table"]
-    found = [mean_and_stderr(digits.scores(result, m, measure)[k]) for m in table]
-    return [*found, *(result.scalars[name][measure] for name in ("null", "data"))]
 
 
 def pairs_table(result: Result) -> Table:
@@ -69,7 +58,7 @@ def pairs_table(result: Result) -> Table:
     return Table(
         {
             "method": [*table, "independent pixels", "perfect sampler, expected"],
-            "error of covariances": _ends(result, "pairs"),
+            "error of covariances": digits.shown_scores(result, "pairs"),
             "CPU time of learning [s]": [*seconds, None, None],
         },
         caption="Means and standard errors over "
@@ -89,7 +78,7 @@ def twos_table(result: Result) -> Table:
         else (value, printed.deviation(*e))
         for e in entries
     ]
-    found = _ends(result, "log_mmd2")
+    found = digits.shown_scores(result, "log_mmd2")
     return Table(
         {
             "method": [*methods, *_OTHERS],

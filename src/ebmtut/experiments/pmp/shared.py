@@ -52,11 +52,6 @@ def log_mmd2(samples: Tensor, x: Tensor) -> float:
     return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))
 
 
-def took(seconds: float) -> str:
-    """Write a time with its unit: what two runs of a page need not share."""
-    return f"{seconds:.1f} s"
-
-
 def baseline(result: Result, of: Callable[[str], float | None]) -> Result:
     """Give every method the scores of a baseline: those that ``of`` has a value for."""
     table = {

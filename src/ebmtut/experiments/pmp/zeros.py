@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,13 +108,6 @@ def zeros_job(
     )
     pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
     return Outcome(scalars, {"samples": pictures})
-
-
-def zeros_cells(config: ZerosConfig) -> dict[str, Mapping[str, Any]]:
-    """Name a cell for every method."""
-    values = {f.name: getattr(config, f.name) for f in fields(ZerosConfig)}
-    alone = ZerosConfig(**(values | {"methods": (), "n_seeds": 1}))
-    return {method: {"method": method, "config": alone} for method in config.methods}
 
 
 def zeros_references(config: ZerosConfig, seed: int) -> Outcome:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import CHAINS, METHODS
 from ebmtut.experiments.pmp.shared import draw_curves, lead
@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
         # 100 chains of GWG, too; the five seeds are those of the code's scripts.
         "paper": zeros.ZerosConfig(n_seeds=5),
     },
-    cells=zeros.zeros_cells,
+    cells=lambda config: grid(config, method="methods"),
     job=zeros.zeros_job,
     arrays={"samples": "samples/{cell}"},
     extras=zeros.zeros_references,

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
+from ebmtut.experiments.experiment import Experiment, Names, Runs, grid, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
@@ -28,9 +28,9 @@ class ZerosSamplesConfig(zeros.ZerosConfig):
 
 def cells(config: ZerosSamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method, twice: in full, and at the size of programs."""
-    whole, small = zeros.zeros_cells(config), zeros.zeros_cells(config.reduced)
-    cells: dict[Names, Mapping[str, Any]] = {(m,): job for m, job in whole.items()}
-    return cells | {("reduced", m): job for m, job in small.items()}
+    small = grid(config.reduced, method="methods")
+    reduced = {("reduced", *names): job for names, job in small.items()}
+    return {**grid(config, method="methods"), **reduced}
 
 
 def n_seeds(config: ZerosSamplesConfig, names: Names) -> int:

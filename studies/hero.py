@@ -3,8 +3,10 @@
 Trains a network energy with the energy discrepancy on a toy density and draws the
 landscape as it forms: two minutes on one core.
 
-    python -m tools.hero
+    python studies/hero.py
 """
+
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -14,8 +16,8 @@ from torch import nn
 from ebmtut.experiments.ed.evaluation import landscape
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
 from ebmtut.plotting import DENSITY_CMAP
-from tools.paths import BOOK
 
+STATIC = Path(__file__).parents[1] / "book" / "_static"
 DENSITY = "2spirals"
 N_STEPS, N_FRAMES, PIXELS = 6000, 32, 560
 NATS = 5.0  # how far below its peak the density fades into the background
@@ -48,10 +50,10 @@ def main() -> None:
     recipe = Recipe(n_steps=N_STEPS, ema_decay=0.99)
     fit_density(DENSITY, recipe, seed=0, on_step=look, progress=True)
     still = frames.pop()
-    still.save(BOOK / "_static" / "hero-still.webp", quality=85, method=6)
+    still.save(STATIC / "hero-still.webp", quality=85, method=6)
     # The result comes first, so that a reader sees it at once.
     still.save(
-        BOOK / "_static" / "hero.webp",
+        STATIC / "hero.webp",
         save_all=True,
         append_images=frames,
         duration=[HOLD] + [160] * len(frames),
