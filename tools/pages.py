@@ -164,10 +164,10 @@ class Visit:
             start = handle.evaluate(VALUE)
             before = _pictures(area)
             _press_arrow(handle)
-            if (by_key := _pictures(area)) == before:
+            if (by_key := _pictures(area, before)) == before:
                 dead.append(f"slider {number}: the arrow keys change no picture")
             _click_far_end(handle)
-            if _pictures(area) == by_key:
+            if _pictures(area, by_key) == by_key:
                 dead.append(f"slider {number}: the mouse changes no picture")
             # At a far end the others may have nothing left to change.
             if start is not None:
@@ -179,13 +179,16 @@ def _ancestor(element: Locator, css_class: str) -> Locator:
     return element.locator(f"xpath=ancestor::*[contains(@class, '{css_class}')]")
 
 
-def _pictures(area: Locator) -> list[str]:
-    """Return what a widget shows, once two consecutive readings agree."""
+def _pictures(area: Locator, unlike: list[str] | None = None) -> list[str]:
+    """Return what a widget shows, once two consecutive readings agree.
+
+    A reading that shows what was there before is waited out.
+    """
     before: list[str] = []
     for _ in range(50):
-        area.page.wait_for_timeout(100)
+        area.page.wait_for_timeout(40)
         now: list[str] = area.evaluate(PICTURES)
-        if now and now == before:
+        if now and now == before and now != unlike:
             break
         before = now
     return before
