@@ -7,6 +7,7 @@ has to import each name that it uses, so that it prints what it prints in Jupyte
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -19,10 +20,12 @@ from unittest import mock
 
 from tools.paths import ROOT
 
+# What is not installed is left out. Torch imports its _dynamo at the first optimizer.
 IMPORTED = (
-    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch", "numba", "scipy.optimize"),
-    *("anywidget", "pandas", "ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses"),
-    *("ebmtut.experiments.runs", "ebmtut.results", "ebmtut.samplers", "ebmtut.data"),
+    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch._dynamo", "numba", "pandas"),
+    *("scipy.optimize", "scipy.stats", "anywidget", "sklearn.datasets", "ot"),
+    *("networkx", "ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses", "ebmtut.data"),
+    *("ebmtut.experiments.runs", "ebmtut.results", "ebmtut.samplers"),
 )
 
 # As a kernel sets it, but before matplotlib is imported.
@@ -69,6 +72,7 @@ def _be_kernel(
     """Run in the fork what the command would run in a process of its own."""
     from ipykernel import kernelapp
 
+    gc.freeze()  # what is imported stays, and is not looked through again
     os.setsid()
     tell.send("ready")
     tell.close()
