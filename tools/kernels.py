@@ -78,12 +78,13 @@ def _be_kernel(
     tell.close()
     os.environ.clear()
     os.environ.update(env)
+    # By this name a process knows that it is a kernel.
+    os.environ["JPY_PARENT_PID"] = parent = str(os.getppid())
     os.chdir(cwd)
     sys.path[:] = [path for path in sys.path if path not in ("", str(ROOT))]
-    words = command[command.index("ipykernel_launcher") + 1 :]
-    kernelapp.launch_new_instance(
-        argv=[*words, f"--IPKernelApp.parent_handle={os.getppid()}"]
-    )
+    sys.argv = list(command[command.index("ipykernel_launcher") :])
+    words = [*sys.argv[1:], f"--IPKernelApp.parent_handle={parent}"]
+    kernelapp.launch_new_instance(argv=words)
 
 
 class _Forked:
