@@ -19,6 +19,8 @@ STAGES := style types unit checks execute outputs parameters render read
 .PHONY: help html book test lint bench gpu notebooks pin venv clean distclean $(STAGES)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+# Every process would compile the package anew, and every process of tests the tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile

@@ -1,7 +1,7 @@
 """Execute the book's notebooks with papermill, several at a time.
 
-Each notebook runs in its own process and kernel, with one thread, so that its numbers
-do not depend on the number of cores.
+Each notebook runs in a kernel of its own, with one thread, so that its numbers do not
+depend on the number of cores.
 
     python -m tools.execute                    # defaults, into _build/executed
     python -m tools.execute -p seed=3 book/ledger/index.ipynb
@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,10 +32,18 @@ from unittest import mock
 import nbformat
 from tqdm import tqdm
 
-from ebmtut.sweeps.one_run import swept
-from tools.paths import EXECUTED, ROOT, book_notebooks
+from tools.kernels import forked_kernels
+from tools.paths import BOOK, EXECUTED, ROOT, book_notebooks
 from tools.widget_states import store_widgets
 
+# Notebooks that take longest, by which a checkout begins that has executed none yet.
+LONG = [
+    BOOK / f"{name}.ipynb"
+    for name in (
+        *("pmp/notes", "own-data/bits", "got/notes", "pmp/index", "pmp/rbm"),
+        *("pmp/ising", "pmp/deconvolution", "own-data/histograms", "drl/index"),
+    )
+]
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")
@@ -52,37 +61,42 @@ def notebook_parameters(notebook: Path) -> set[str]:
     return set(papermill.inspect_notebook(str(notebook)))
 
 
-def run_notebook(
-    source: Path,
-    target: Path,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    timeout: int = CELL_TIMEOUT,
-    only_this_run: bool = False,
-) -> float:
-    """Execute one notebook in this process's charge and write the executed copy.
+@dataclass(frozen=True)
+class Run:
+    """A notebook, where its copy goes, and what is executed in place of its content."""
+
+    source: Path
+    target: Path
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, Any] | None = None
+
+
+def run_notebook(run: Run, timeout: int = CELL_TIMEOUT) -> float:
+    """Execute one notebook, write the copy and return how many seconds it took.
 
     The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
-    changes the working directory of the whole process to do so, which is why
-    `execute_all` gives each notebook a process.
+    changes the working directory of the whole process for that long, which is why
+    `run_all` computes in processes, not in threads.
     """
     import papermill
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    run.target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    if only_this_run:
-        target.write_text(json.dumps(swept(source)), "utf-8")
-    papermill.execute_notebook(
-        str((target if only_this_run else source).resolve()),
-        str(target.resolve()),
-        parameters=dict(parameters or {}),
-        cwd=str(source.resolve().parent),
-        kernel_name="python3",
-        progress_bar=False,
-        execution_timeout=timeout,
-        start_timeout=180,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],
-    )
+    if run.content is not None:
+        run.target.write_text(json.dumps(run.content), "utf-8")
+    with forked_kernels():
+        papermill.execute_notebook(
+            str((run.source if run.content is None else run.target).resolve()),
+            str(run.target.resolve()),
+            parameters=dict(run.parameters),
+            cwd=str(run.source.resolve().parent),
+            kernel_name="python3",
+            progress_bar=False,
+            request_save_on_cell_execute=False,  # an error is saved all the same
+            execution_timeout=timeout,
+            start_timeout=180,
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
     return time.perf_counter() - started
 
 
@@ -94,7 +108,6 @@ def execute_all(
     notebooks: Sequence[Path] | None = None,
     root: Path = ROOT,
     timeout: int = CELL_TIMEOUT,
-    only_this_run: bool = False,
 ) -> list[Path]:
     """Execute notebooks in parallel and write their copies below `out_dir`."""
     root, out_dir = root.resolve(), out_dir.resolve()
@@ -102,28 +115,33 @@ def execute_all(
     if not sources:
         raise ExecutionError(f"no notebook under {root / 'book'}")
     chosen = _choose_parameters(sources, parameters or {}, root)
-    targets = [out_dir / source.relative_to(root) for source in sources]
+    runs = [Run(s, out_dir / s.relative_to(root), chosen[s]) for s in sources]
+    run_all(runs, jobs, root=root, timeout=timeout)
+    return [run.target for run in runs]
 
-    failures: dict[Path, str] = {}
+
+def run_all(
+    runs: Sequence[Run],
+    jobs: int | None = None,
+    *,
+    root: Path = ROOT,
+    timeout: int = CELL_TIMEOUT,
+) -> None:
+    """Execute notebooks, the longest first; whichever process is free takes the next.
+
+    A process executes several: to start one and to import what it needs takes seconds.
+    """
+    failures: list[str] = []
     spawn = multiprocessing.get_context("spawn")
-    workers = max(1, min(jobs or os.cpu_count() or 1, len(sources)))
+    workers = max(1, min(jobs or os.cpu_count() or 1, len(runs)))
     with (
         mock.patch.dict(os.environ, ONE_THREAD),
-        ProcessPoolExecutor(workers, spawn, max_tasks_per_child=1) as pool,
-        tqdm(total=len(sources), desc="notebooks", unit="nb") as bar,
+        ProcessPoolExecutor(workers, spawn) as pool,
+        tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
         pending = {
-            pool.submit(
-                run_notebook,
-                source,
-                target,
-                chosen[source],
-                timeout=timeout,
-                only_this_run=only_this_run,
-            ): (source.relative_to(root))
-            for source, target in sorted(
-                zip(sources, targets, strict=True), key=_earlier_duration, reverse=True
-            )
+            pool.submit(run_notebook, run, timeout): run.source.relative_to(root)
+            for run in sorted(runs, key=_usual_duration, reverse=True)
         }
         for future in as_completed(pending):
             name = pending[future]
@@ -131,30 +149,28 @@ def execute_all(
             if error is None:
                 tqdm.write(f"  {future.result():6.1f} s  {name}")
             else:
-                failures[name] = _plain(str(error) or type(error).__name__)
+                why = _plain(str(error) or type(error).__name__)
+                failures.append(f"{name} failed:\n{why}")
                 tqdm.write(f"  FAILED    {name}")
             bar.update()
     if failures:
-        raise ExecutionError(
-            "\n\n".join(f"{name} failed:\n{text}" for name, text in failures.items())
-        )
-    return targets
+        raise ExecutionError("\n\n".join(failures))
 
 
-def _earlier_duration(pair: tuple[Path, Path]) -> float:
-    """Seconds that an earlier run took, if only with defaults; infinite without one.
+def _usual_duration(run: Run) -> float:
+    """Seconds that an earlier run took, if only with defaults.
 
-    The longest notebooks begin first, so that no core waits for the last one.
+    Without one the notebooks known to take long come first, and no core waits for
+    the last one.
     """
-    source, target = pair
-    usual = (
-        EXECUTED / source.relative_to(ROOT) if source.is_relative_to(ROOT) else target
-    )
-    for copy in (target, usual):
-        if copy.is_file():
-            about = json.loads(copy.read_text("utf-8"))["metadata"].get("papermill", {})
-            return float(about.get("duration") or math.inf)
-    return math.inf
+    copies = [run.target]
+    if run.source.is_relative_to(ROOT):
+        copies.append(EXECUTED / run.source.relative_to(ROOT))
+    for copy in filter(Path.is_file, copies):
+        about = json.loads(copy.read_text("utf-8"))["metadata"].get("papermill", {})
+        if duration := about.get("duration"):
+            return float(duration)
+    return math.inf if run.source in LONG else 0.0
 
 
 def _choose_parameters(

@@ -14,11 +14,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any
 
-import matplotlib.pyplot as plt
 from nbformat import NotebookNode, from_dict, v4
-
-from ebmtut.plotting import use_style
-from ebmtut.widgets.stills import draw_still
 
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -91,6 +87,12 @@ def add_stills(notebook: NotebookNode) -> None:
 
 def _still(model: dict[str, Any]) -> NotebookNode | None:
     """Draw a widget from its state, as an executed cell."""
+    # Whoever only stores states is spared the import of all energies.
+    import matplotlib.pyplot as plt
+
+    from ebmtut.plotting import use_style
+    from ebmtut.widgets.stills import draw_still
+
     state = dict(model["state"])
     for buffer in model.get("buffers", []):
         state[buffer["path"][0]] = base64.b64decode(buffer["data"])

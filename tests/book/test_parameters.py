@@ -1,9 +1,10 @@
 """papermill runs every notebook with other parameters, and refuses broken ones."""
 
 import ast
+import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ import yaml
 from ebmtut.checks import InputError
 from ebmtut.sweeps.one_run import swept
 from tools.compare import compare_notebooks, read_sanitize_file
-from tools.execute import ExecutionError, execute_all, notebook_parameters
+from tools.execute import (
+    ExecutionError,
+    Run,
+    execute_all,
+    notebook_parameters,
+    run_all,
+)
 from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 
@@ -101,6 +108,31 @@ def test_the_ends_of_every_range_are_tried(
     assert n_ends > 40
 
 
+def one_after_another(
+    notebook: Path, further: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a page's own run, and its code again with each further set of values.
+
+    As when a reader changes the parameters and runs all cells: in one kernel, whose
+    start and imports take longer than the cells of most pages here.
+    """
+    content = swept(notebook)
+    code = [
+        cell
+        for cell in content["cells"]
+        if cell["cell_type"] == "code"
+        and INSTALL not in cell["metadata"].get("tags", ())
+    ]
+    for k, values in enumerate(further):
+        for cell in copy.deepcopy(code):
+            if "parameters" in cell["metadata"].get("tags", ()):
+                cell["metadata"] = {}
+                told = [f"\n{name} = {value!r}" for name, value in values.items()]
+                cell["source"] = "".join([*cell["source"], *told])
+            content["cells"].append(cell | {"id": f"{cell['id'][:50]}-again-{k}"})
+    return content
+
+
 @pytest.mark.slow
 def test_other_parameters(
     table: dict[str, list[dict[str, Any]]], tmp_path: Path
@@ -110,28 +142,20 @@ def test_other_parameters(
     As in a sweep, without the cells of other runs, which ask for no parameter. The
     ends of the ranges, which further sets of values hold, end in no error either.
     """
-    records = {
-        name: tmp_path / "results" / name.replace("/", "-") for name in NOTEBOOKS
-    }
-    for folder in records.values():
-        folder.mkdir(parents=True, exist_ok=True)
-    copies: list[Path] = []
-    for k in range(max(map(len, table.values()))):
-        parameters = {
-            name: table[name][k] | {"results_dir": str(records[name])}
-            for name in NOTEBOOKS
-            if k < len(table[name])
-        }
-        copies += execute_all(
-            parameters,
-            tmp_path / f"executed-{k}",
-            notebooks=[NOTEBOOKS[name] for name in parameters],
-            only_this_run=True,
-        )
-    for name, copy in zip(NOTEBOOKS, copies, strict=False):
-        content = json.dumps(swept(NOTEBOOKS[name]))
+    runs = {}
+    for name, notebook in NOTEBOOKS.items():
+        results = {"results_dir": str(tmp_path / "results" / name)}
+        Path(results["results_dir"]).mkdir(parents=True)
+        first, *further = [values | results for values in table[name]]
+        content = one_after_another(notebook, further)
+        runs[name] = Run(notebook, tmp_path / "executed" / name, first, content)
+    run_all([*runs.values()])
+    for name, run in runs.items():
+        content = json.dumps(swept(run.source))
         stored = nbformat.reads(content, as_version=4)
-        now = nbformat.read(copy, as_version=4)
+        now = nbformat.read(run.target, as_version=4)
+        # One cell more, which holds the parameters; what follows is of further sets.
+        del now.cells[len(stored.cells) + 1 :]
         if "seed" in table[name][0]:
             for cell in stored.cells:  # the least difference counts
                 cell.metadata.pop("ebmtut", None)
@@ -139,7 +163,8 @@ def test_other_parameters(
                 f"{name} prints the same numbers with another seed"
             )
         if any(re.search(r"\brecord\(", cell.source) for cell in stored.cells):
-            assert list(records[name].rglob("*.json")), f"{name} recorded nothing"
+            recorded = Path(run.parameters["results_dir"]).rglob("*.json")
+            assert list(recorded), f"{name} recorded nothing"
 
 
 def test_unknown_parameter_is_refused(tmp_path: Path) -> None:

@@ -23,35 +23,52 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 </div></main></body></html>"""
 
 
-@pytest.fixture(scope="module")
-def site(request, tmp_path_factory):
-    """Return a folder with page.html, which shows the module's `make_widget()`.
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """Return a folder for pages, with all scripts that they load.
 
-    The widgets' scripts lie beside it, for questions to their functions.
+    The widgets' scripts lie beside the pages, for questions to their functions.
     """
     folder = tmp_path_factory.mktemp("site")
     (folder / "static").symlink_to(BOOK / "_static")
     for script in Path(ebmtut.widgets.__file__).parent.glob("*.js"):
         (folder / script.name).symlink_to(script)
-    widget = request.module.make_widget()
-    data = embed_data(views=[widget], drop_defaults=False)
-    state, view = (json.dumps(data[k]) for k in ("manager_state", "view_specs"))
-    page = PAGE.format(state=state, view=view[1:-1])
-    (folder / "page.html").write_text(page, "utf-8")
     return folder
 
 
-@pytest.fixture(scope="module")
-def address(site):
+@pytest.fixture(scope="session")
+def served(site):
     with serve(site) as where:
-        yield f"{where}/page.html"
+        yield where
+
+
+@pytest.fixture(scope="module")
+def page(request, site):
+    """Return the name of a page that shows the module's `make_widget()`."""
+    data = embed_data(views=[request.module.make_widget()], drop_defaults=False)
+    state, view = (json.dumps(data[k]) for k in ("manager_state", "view_specs"))
+    name = f"{Path(request.module.__file__).stem}.html"
+    (site / name).write_text(PAGE.format(state=state, view=view[1:-1]), "utf-8")
+    return name
+
+
+@pytest.fixture
+def address(served, page):
+    return f"{served}/{page}"
+
+
+@pytest.fixture(scope="session")
+def windows(browser):
+    """Return two windows, which keep the scripts that they have loaded."""
+    with visitor(browser, DESKTOP) as desk, visitor(browser, PHONE) as phone:
+        yield {"desktop": desk, "phone from a file": phone}
 
 
 @pytest.fixture(params=["desktop", "phone from a file"])
-def visit(browser, address, site, request):
+def visit(windows, address, site, page, request):
     """Return the page, open, its widget drawn."""
+    visit = windows[request.param]
     is_phone = request.param != "desktop"
-    with visitor(browser, PHONE if is_phone else DESKTOP) as visit:
-        visit.open((site / "page.html").as_uri() if is_phone else address)
-        visit.wait_for_widgets()
-        yield visit
+    visit.open((site / page).as_uri() if is_phone else address)
+    visit.wait_for_widgets()
+    return visit
