@@ -23,7 +23,7 @@ def _links_and_anchors(html: str) -> tuple[set[str], set[str]]:
     soup = BeautifulSoup(html, "html.parser")
     links = {str(tag.get(ATTRIBUTES[tag.name], "")) for tag in soup(list(ATTRIBUTES))}
     anchors = {
-        str(tag[name]) for name in ("id", "name") for tag in soup(attrs={name: True})
+        str(tag[name]) for name in ("id", "name") for tag in soup.select(f"[{name}]")
     }
     return links - {""}, anchors
 

@@ -248,8 +248,10 @@ def check_energies(result: Result) -> list[Verdict]:
     noise, _ = result.scalars["exact"]["noise"]
     name = "distance of ours over that of as many exact draws"
     mean, stderr = mean_and_stderr(ours)
-    of = {"n_seeds": len(ours), "stderr": None if stderr is None else stderr / noise}
-    verdicts.append(claim(name, mean / noise, "at most", 3.0, **of))
+    scaled = None if stderr is None else stderr / noise
+    verdicts.append(
+        claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
+    )
     found = np.mean(table["DNFS"]["products"], axis=0)
     worst = float(np.abs(found - result.scalars["exact"]["products"]).max())
     name = "largest error of our mean products of two spins, by their distance"
