@@ -176,7 +176,7 @@ function render({ model: state, el }) {
     line.textContent = `After ${made} steps, ${percent(total(chains))} of `
       + `${particles.length} particles are on the board `
       + `(energy: ${percent(total(energy))}), and `
-      + `${percent(Math.max(...chains))} in one square `
+      + `${percent(Math.max(...chains))} in the fullest square `
       + `(energy: ${percent(Math.max(...energy))}).`;
     below.setAttribute("aria-label", `Level ${level} with particles. ${line.textContent}`);
     above.setAttribute("aria-label", `Level ${level + 1}, with a cross at `

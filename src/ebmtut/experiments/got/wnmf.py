@@ -346,7 +346,7 @@ def draw_factors(result: Result) -> Figure:
         image_grid(ax, result.arrays[method][:n], across, vmin=0, vmax=255, **kwargs)
         cost = in_pixels(row["cost"], result)
         ax.set_title(
-            f"{method}: transport cost {cost:.2f} pixels", color=COLORS[method]
+            f"{method}: root of transport cost {cost:.2f} pixels", color=COLORS[method]
         )
     return figure
 
@@ -361,7 +361,7 @@ def draw_course(result: Result) -> Figure:
         level = in_pixels(result.scalars["methods"][method]["cost"], result)
         ax.axhline(level, ls="--", color=COLORS[method])
         ax.text(epoch[-1], level + 0.03, method, color=COLORS[method], ha="right")
-    ax.set(xlabel="epoch", ylabel="transport cost, pixels", ylim=(0.7, 2.1))
+    ax.set(xlabel="epoch", ylabel="root of transport cost, pixels", ylim=(0.7, 2.1))
     return figure
 
 
