@@ -162,6 +162,8 @@ def draw_oracles(study: Result) -> Figure:
                 how["xytext"], how["ha"] = ((8, -4), "left") if first else above
                 ax.annotate(text, (seconds[k], at), **how)
     plain_log(ax.xaxis)
-    ax.set(xlabel="CPU seconds of the learning", ylabel="root of transport cost, pixels")
+    ax.set(
+        xlabel="CPU seconds of the learning", ylabel="root of transport cost, pixels"
+    )
     ax.set(ylim=(low, high), xlim=(0.2, 90))
     return figure
