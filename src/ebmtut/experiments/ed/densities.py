@@ -36,10 +36,10 @@ from ebmtut.experiments.ed.recipes import (
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream, stream_seed
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
-from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import TrainResult
 
@@ -141,13 +141,17 @@ def _evaluated(
 ) -> Outcome:
     """Evaluate one energy for `density_job`."""
     picture = landscape(result.energy, density, n_pixels=n_pixels)
-    held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
+    held_out = sample_density(density, 10_000, generator=stream("evaluation", seed))
     extent = density_extent(density)
     inside, area = coverage(picture, held_out.numpy(), extent)
     scalars = {"seconds": seconds, "inside": inside, "area": area}
     if evaluation is not None:
         scalars |= evaluate_density(
-            result.energy, density, evaluation, seed=seed + 10**6, device=device
+            result.energy,
+            density,
+            evaluation,
+            seed=stream_seed("evaluation", seed),
+            device=device,
         )
     parts = np.array_split(result.losses, 50)
     losses = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)

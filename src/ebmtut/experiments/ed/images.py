@@ -42,6 +42,7 @@ from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
@@ -300,7 +301,7 @@ def evaluate_images(
     energy = found.energy.requires_grad_(False)
     assert isinstance(energy, (MLPEnergy, ResNetEnergy))
     at = next(energy.parameters()).device
-    generator = make_generator(seed + 1_000_000, str(at))
+    generator = stream("evaluation", seed, at)
     _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
     x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
     log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
