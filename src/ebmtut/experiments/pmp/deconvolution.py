@@ -250,10 +250,35 @@ def check_deconvolution(result: Result) -> list[Verdict]:
 
 
 def blank_images(result: Result) -> Result:
-    """Return the answer "nothing is there": no shape, and all black pixels wrong."""
+    """Return the answer without shapes: all black pixels are wrong."""
     config = DeconvolutionConfig(**(result.config | {"protocols": ()}))
     black = float(config.data().images.double().mean())
     return baseline(result, {"found": 0.0, "error": black}.get)
+
+
+def draw_factors() -> Figure:
+    """Draw the factors of one pixel that two stamps may explain."""
+    figure, ax = plt.subplots(figsize=(4.8, 2.9))
+    ax.set(xlim=(0, 8), ylim=(-0.6, 4.3), aspect="equal")
+    ax.axis("off")
+    style: dict[str, Any] = {"ms": 26, "mec": "black", "mew": 1.4, "zorder": 2}
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
+
+    def join(x: float, y: float, up: tuple[float, float], text: str, kind: str) -> None:
+        color = {"s": "white", "o": "#DDDDDD", "p": "#F6C9A8"}[kind]
+        marker = "s" if kind == "s" else "o"
+        ax.plot([x, up[0]], [y, up[1]], color="black", lw=1.4, zorder=1)
+        ax.plot(x, y, marker, mfc=color, **style)
+        ax.text(x, y, text, size=8 if kind == "s" else 11, **middle)
+
+    join(4, 3.8, (4, 3.8), "$X_p$", "p")
+    join(4, 2.6, (4, 3.8), "OR", "s")
+    for x, k in ((2, "i"), (6, "j")):
+        join(x, 1.4, (4, 2.6), "AND", "s")
+        join(x - 0.8, 0, (x, 1.4), f"$S_{{p-{k}}}$", "o")
+        join(x + 0.8, 0, (x, 1.4), f"$W_{k}$", "o")
+    ax.text(4, 1.4, "…", size=16, **middle)
+    return figure
 
 
 def deconvolution_table(
@@ -268,7 +293,7 @@ def deconvolution_table(
     wrong = [row["error"] for row in rows] + [black]
     return Table(
         {
-            "protocol": [*names.values(), "nothing is there"],
+            "protocol": [*names.values(), "no shapes"],
             "all 4 shapes": [f"{f.count(4)} of {len(f)}" for f in found],
             "shapes, mean": [float(np.mean(f)) for f in found],
             "wrong pixels [%]": [100 * float(np.mean(error)) for error in wrong],

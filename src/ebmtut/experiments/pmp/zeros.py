@@ -172,8 +172,8 @@ def zeros_table(result: Result) -> Table:
             columns[head] += [result.scalars.get(end) for end in ends]
     return Table(
         columns,
-        caption=f"Samples after {k} sweeps by the sampler of learning; last column: by "
-        "Gibbs sampling with the same weights. Lower is better. One seed.",
+        caption=f"Samples after {k} sweeps by the sampler used in learning; last "
+        "column: by Gibbs sampling with the same weights. Lower is better. One seed.",
         kinds=[""] * len(table) + ["null", "exact"],
         even=True,
     )
