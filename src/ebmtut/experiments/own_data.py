@@ -18,7 +18,6 @@ from ebmtut.checks import InputError
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
-from ebmtut.plotting import image_grid
 from ebmtut.results.tables import Table
 
 
@@ -51,18 +50,22 @@ def show_refusals(read: Callable[[Path], Any], *texts: str) -> None:
                 raise RuntimeError(f"{text!r} is read")
 
 
-def show_rows(
-    rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
-    n: int = 16,
-    shape: tuple[int, int] | None = None,
+def show_pairs(
+    held_out: Float[Tensor, "n_rows n_sites"],
+    samples: Mapping[str, Float[Tensor, "n_samples n_sites"]],
 ) -> None:
-    """Draw the first rows of each kind as little pictures."""
-    fig, _ = plt.subplots(len(rows), 1, figsize=(6.5, 0.65 * len(rows)))
-    for ax, (name, x) in zip(fig.axes, rows.items(), strict=True):
-        side = math.isqrt(x.shape[1])
-        square = (side, side) if side**2 == x.shape[1] else (1, x.shape[1])
-        image_grid(ax, x[:n].reshape(-1, *(shape or square)), n_columns=n)
-        ax.set_title(name, loc="left", pad=2, fontsize=9)
+    """Draw the mean of each product of two bits of samples over that of the data."""
+    first, second = torch.triu_indices(held_out.shape[1], held_out.shape[1], 1)
+
+    def of(x: Tensor) -> Tensor:
+        return (x.T @ x / len(x))[first, second]
+
+    _, ax = plt.subplots(figsize=(4.2, 3.6))
+    ax.axline((0, 0), slope=1, color="black", lw=0.8)
+    for (name, x), marker in zip(samples.items(), "ox", strict=True):
+        ax.plot(of(held_out), of(x), marker, ms=4, alpha=0.7, label=name)
+    ax.set(xlabel="held-out rows", ylabel="samples")
+    ax.legend(loc="upper left")
     plt.show()
 
 
