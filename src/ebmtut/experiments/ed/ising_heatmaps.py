@@ -52,7 +52,7 @@ def draw_edges(result: Result) -> Figure:
         colors = ("#999999", COLORS[method])
         for kind, color in zip(kinds.values(), colors, strict=True):
             counts, _ = np.histogram(couplings[kind], bins)
-            ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.8)
+            ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.6)
         ax.vlines(true, 0, 1.1, color="black", lw=1, ls="--")
         ax.set_title(method, loc="right", y=0.6, color=COLORS[method])
         ax.set(yticks=[], ylim=(0, 1.1))
