@@ -1,8 +1,9 @@
 """Success rates of the pages' live runs: counted from stored numbers, and repeated."""
 
-import ast
 import builtins
+import dis
 import warnings
+from types import CodeType
 
 import pytest
 
@@ -18,29 +19,31 @@ CHEAP = {
 }
 
 
-def names_of(source: str) -> tuple[set[str], set[str]]:
-    """Names that a piece of code reads, and those that it defines."""
-    reads, defines = set(), set(dir(builtins))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name):
-            (reads if isinstance(node.ctx, ast.Load) else defines).add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            defines.add(node.name)
-        elif isinstance(node, ast.arg):
-            defines.add(node.arg)
-        elif isinstance(node, ast.alias):
-            defines.add((node.asname or node.name).split(".")[0])
-    return reads, defines
+def names_of(source: str) -> tuple[set[str], set[str], set[str]]:
+    """Names that code reads at once and when its functions run, and that it defines."""
+    at_once, later, defines = set(), set(), set()
+    codes = [compile(source, "<cell>", "exec")]
+    for code in codes:
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+                (at_once if code is codes[0] else later).add(step.argval)
+            elif step.opname == "STORE_NAME":
+                defines.add(step.argval)
+    return at_once, later, defines
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_has_all_its_cells_and_names(name):
-    run, known = RUNS[name], set()
+    run, wanted = RUNS[name], set()
+    known = {*dir(builtins), "__annotations__", "__name__"}
     before, after = live_seeds.cells_of(run)
     for source in (*before, *after, *run["numbers"].values()):
-        reads, defines = names_of(source)
+        at_once, later, defines = names_of(source)
+        assert at_once <= known | defines, f"{at_once - known} of {source[:60]!r}"
         known |= defines
-        assert reads <= known, f"{reads - known} of {source[:60]!r}"
+        wanted |= later
+    assert wanted <= known
     for test in run["conclusions"].values():
         assert names_of(test)[0] <= {*run["numbers"], *dir(builtins)}
 
