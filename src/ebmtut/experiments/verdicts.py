@@ -203,18 +203,6 @@ def claim(
     )
 
 
-def claim_mean(
-    label: str,
-    values: Sequence[float | None],
-    rule: Literal["at least", "at most"],
-    target: float,
-    **of: Any,
-) -> Verdict:
-    """Claim a bound on the mean over seeds."""
-    mean, stderr = mean_and_stderr(values)
-    return claim(label, mean, rule, target, stderr=stderr, n_seeds=len(values), **of)
-
-
 def _keeps(null: float, rule: Rule, target: float) -> bool:
     """Whether the null lies beyond a bound; a bound that is the null's is not kept."""
     return null > target + _FUZZ if rule == "at least" else null < target - _FUZZ

@@ -27,7 +27,7 @@ from ebmtut.experiments.drl.plane import (
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, claim_mean
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -103,7 +103,7 @@ def check(result: Result) -> list[Verdict]:
     )
     for metric, rule, target in bounds:
         label = f"checkerboard: {metric}"
-        verdicts.append(claim_mean(label, row[metric], rule, target))
+        verdicts.append(claim(label, row[metric], rule, target))
     of: dict[str, Any] = {"n_seeds": n_seeds}
     if n_seeds > 1:
         worst = "checkerboard: largest KL of all seeds"

@@ -11,7 +11,7 @@ from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim_mean, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -128,7 +128,7 @@ def check_fid(result: Result) -> list[Verdict]:
         for metric, rule, target in bounds:
             sanity = metric.endswith("class")  # a Gaussian's are of all classes, too
             label = f"{name}: {metric}"
-            verdicts.append(claim_mean(label, row[metric], rule, target, sanity=sanity))
+            verdicts.append(claim(label, row[metric], rule, target, sanity=sanity))
     first = table["recovery likelihood"][result.config["data"][0]]
     for printed, column, metric in (
         ("CIFAR-10", "FID", "distance"),

@@ -12,7 +12,7 @@ from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim_mean
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.metrics import nearest_neighbors
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -102,7 +102,7 @@ def check_inpainting(result: Result) -> list[Verdict]:
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)
     ratios = [found / mean for found, mean in pairs]
-    return [claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
+    return [claim("distance over that of the mean", ratios, "at most", 0.5)]
 
 
 def mean_image(result: Result) -> Result:

@@ -13,7 +13,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim_mean, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -75,8 +75,8 @@ def check_interpolation(result: Result) -> list[Verdict]:
     ratios = [one / other for one, other in pairs]
     label = "middle: distance of arcs over that of blends"
     return [
-        claim_mean(label, ratios, "at most", 0.5),
-        claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
+        claim(label, ratios, "at most", 0.5),
+        claim("middle: confidence", arc["confidence"], "at least", 0.85),
     ]
 
 

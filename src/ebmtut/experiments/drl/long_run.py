@@ -19,7 +19,7 @@ from ebmtut.energies import EnergyFunction, at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, claim_mean, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -234,7 +234,7 @@ def check_long_run(result: Result) -> list[Verdict]:
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"
-        verdicts.append(claim_mean(label, ratios, "at most", 1.5))
+        verdicts.append(claim(label, ratios, "at most", 1.5))
     return verdicts
 
 

@@ -30,7 +30,7 @@ from ebmtut.experiments.drl.plane import (
 from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, claim_mean, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result, load_result
 from ebmtut.results.tables import Cell, Table
@@ -255,7 +255,7 @@ def check(result: Result) -> list[Verdict]:
         for density, row in table.get(method, {}).items():
             target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
             label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
-            verdicts.append(claim_mean(label, row["kl"], "at most", target))
+            verdicts.append(claim(label, row["kl"], "at most", target))
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, short = result.config["densities"][0], "short-run, longer"
     if {"recovery", short} <= set(table):

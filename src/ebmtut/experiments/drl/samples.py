@@ -12,7 +12,7 @@ from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim_mean
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -140,7 +140,7 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
             label = f"{name}: {metric} {rule}"
-            verdicts.append(claim_mean(label, found, rule, target, sanity=sanity))
+            verdicts.append(claim(label, found, rule, target, sanity=sanity))
     return verdicts
 
 
