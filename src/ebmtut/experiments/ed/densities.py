@@ -201,11 +201,12 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
     densities = list(densities or result.scalars["entropy"])
     columns = ["truth", *result.scalars["table"]]
     shape = (len(densities), len(columns))
-    if shape[0] == 1 and shape[1] % 2 == 0:
-        shape = (2, shape[1] // 2)
-    size = panel_size(*shape, title=0.3 if len(densities) == 1 else 0.05)
+    size = panel_size(*shape, title=0.05)
+    if shape == (1, 4):  # two by two, so that a phone can show the titles
+        shape, size = (2, 2), (4.5, 5.0)
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     for row, density in zip(axes.reshape(len(densities), -1), densities, strict=True):
+        images = []
         for ax, column in zip(row, columns, strict=True):
             picture = result.arrays.get(f"{column}/{density}")
             if picture is None:
@@ -214,9 +215,15 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
                 ax.spines[:].set_visible(False)
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=9)
             else:
-                draw_landscape(ax, picture, density_extent(density), ticks=False)
+                extent = density_extent(density)
+                images.append(draw_landscape(ax, picture, extent, ticks=False))
             if density == densities[0]:
                 ax.set_title(column, fontsize=12, color=COLORS.get(column, "black"))
+        # A colour stands for the same density in all pictures of a row.
+        masses = [np.asarray(image.get_array()).sum() for image in images]
+        top = max(i.get_clim()[1] / m for i, m in zip(images, masses, strict=True))
+        for image, mass in zip(images, masses, strict=True):
+            image.set_clim(0, top * mass)
         if len(densities) > 1:
             row[0].set_ylabel(density)
     return figure

@@ -407,7 +407,8 @@ def draw_samples(
     panels = list(panels or arrays)
     across = 2 if len(panels) == 4 else 4
     shape = (len(sets) * -(-len(panels) // across), across)
-    figure, axes = plt.subplots(*shape, figsize=panel_size(*shape), squeeze=False)
+    size = (4.5, 5.0) if shape == (2, 2) else panel_size(*shape)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.12, hspace=0.08)
     for ax in axes.flat:
         ax.set_axis_off()
@@ -431,12 +432,11 @@ def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
     given[:, hidden] = 0.4
     side = math.isqrt(true.shape[1])
     rows = {"given": given, "filled in": filled, "true": true}
-    size = panel_size(3, 1, aspect=0.14, title=0.05)
-    figure, axes = plt.subplots(3, 1, figsize=size)
+    figure, axes = plt.subplots(3, 1, figsize=(4.5, 1.7))
     for ax, (name, images) in zip(axes, rows.items(), strict=True):
         image_grid(ax, images.reshape(-1, side, side), len(true), vmin=0, vmax=1)
         where = {"ha": "right", "va": "center", "transform": ax.transAxes}
-        ax.text(-0.01, 0.5, name, fontsize=12, **where)
+        ax.text(-0.01, 0.5, name, fontsize=10, **where)
     return figure
 
 

@@ -52,7 +52,7 @@ def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
             ax.text(j, i, text, ha="center", va="center", fontsize=10, color=color)
         ax.set_xticks(range(len(ms)), [f"M = {m}" for m in ms])
         ax.set_yticks(range(len(ws)), [f"w = {w:g}" for w in ws])
-        ax.tick_params(length=0)
+        ax.tick_params(length=0, labelsize=10)
         ax.spines[:].set_visible(False)
         ax.set_title(method if n > 1 else "")
     return figure
