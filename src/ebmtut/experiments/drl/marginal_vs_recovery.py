@@ -1,7 +1,7 @@
 """drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -155,13 +155,22 @@ def methods_table(
     )(result)
 
 
-def _modes(width: float, d: int) -> tuple[list[str], list[Cell]]:
-    """Methods of `studies/drl/levels.py`, and their KL with the baseline's and zero."""
+def _modes(width: float, d: int) -> Mapping[str, Any]:
+    """Results of `studies/drl/levels.py`, by method."""
     studies = Path(__file__).parents[4] / "studies"
     result = load_result(f"drl/levels-{d}d", "full", studies)
-    rows = result.scalars["table"][str(width)]
-    kl = [_kl_or_diverged(row["kl"]) for row in rows.values()]
-    return list(rows), [*kl, _gaussian_fit_of_modes(width), 0.0]
+    return result.scalars["table"][str(width)]
+
+
+def _kl_of_modes(width: float, d: int) -> list[Cell]:
+    """KL of the study's methods, of the baseline, and zero."""
+    kl = [_kl_or_diverged(row["kl"]) for row in _modes(width, d).values()]
+    return [*kl, _gaussian_fit_of_modes(width), 0.0]
+
+
+def _with_seconds(head: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Name a column, with the mean CPU time of its trainings."""
+    return f"{head}, {np.mean([np.mean(row['seconds']) for row in rows]):.1f} s"
 
 
 def _kl_or_diverged(runs: list[float]) -> Cell:
@@ -171,12 +180,12 @@ def _kl_or_diverged(runs: list[float]) -> Cell:
 
 def levels_table(width: float) -> Table:
     """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
-    methods, line = _modes(width, 1)
+    methods = [*_modes(width, 1)]
     return Table(
         {
             "method": [*methods, "Gaussian fit", "exact"],
-            "KL, 1-D [nats]": line,
-            "KL, 8-D [nats]": _modes(width, 8)[1],
+            "KL, 1-D [nats]": _kl_of_modes(width, 1),
+            "KL, 8-D [nats]": _kl_of_modes(width, 8),
         },
         caption="Two modes, equal CPU time; three trainings of each method.",
         kinds=[""] * len(methods) + ["null", "exact"],
@@ -192,9 +201,12 @@ def dimensions_table(result: Result) -> Table:
     rows = [result.scalars["table"][name]["checkerboard"] for name in names]
     fit = result.scalars["Gaussian fit"]["checkerboard"]["kl"]
     columns = {
-        "1-D modes": _modes(0.35, 1)[1],
-        "2-D board": [*(_kl_or_diverged(row["kl"]) for row in rows), fit],
-        "8-D modes": _modes(0.35, 8)[1],
+        _with_seconds("1-D modes", _modes(0.35, 1).values()): _kl_of_modes(0.35, 1),
+        _with_seconds("2-D board", rows): [
+            *(_kl_or_diverged(row["kl"]) for row in rows),
+            fit,
+        ],
+        _with_seconds("8-D modes", _modes(0.35, 8).values()): _kl_of_modes(0.35, 8),
     }
     shown = {  # where the method is in a column
         "one level, short chains": 1,
@@ -210,8 +222,8 @@ def dimensions_table(result: Result) -> Table:
             **{head: [kl[k] for k in shown.values()] for head, kl in columns.items()},
         },
         caption="KL divergence from the data in nats: mean ± standard error of three "
-        "trainings, diverged if one is above 5. All methods of a column have about the "
-        "same CPU time.",
+        "trainings, diverged if one is above 5. The seconds are the mean CPU time of a "
+        "training, which is about the same for all methods of a column.",
         kinds=[""] * len(rows) + ["null"],
     )
 
