@@ -261,7 +261,7 @@ def draw_factors() -> Figure:
     figure, ax = plt.subplots(figsize=(4.8, 2.9))
     ax.set(xlim=(0, 8), ylim=(-0.6, 4.3), aspect="equal")
     ax.axis("off")
-    style: dict[str, Any] = {"ms": 26, "mec": "black", "mew": 1.4, "zorder": 2}
+    style: dict[str, Any] = {"ms": 34, "mec": "black", "mew": 1.4, "zorder": 2}
     middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
 
     def join(x: float, y: float, up: tuple[float, float], text: str, kind: str) -> None:
@@ -269,7 +269,7 @@ def draw_factors() -> Figure:
         marker = "s" if kind == "s" else "o"
         ax.plot([x, up[0]], [y, up[1]], color="black", lw=1.4, zorder=1)
         ax.plot(x, y, marker, mfc=color, **style)
-        ax.text(x, y, text, size=8 if kind == "s" else 11, **middle)
+        ax.text(x, y, text, size=11 if kind == "s" else 13, **middle)
 
     join(4, 3.8, (4, 3.8), "$X_p$", "p")
     join(4, 2.6, (4, 3.8), "OR", "s")

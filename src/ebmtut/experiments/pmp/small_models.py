@@ -92,9 +92,9 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
     model, counts = four_spins(theta), (1, 2, 4, 8, 16, 32, 100)
     noise = noise_for(model, n, seed)
     best = exact_perturb_and_map(model, 4, noise)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.6))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.0))
     # Where each curve is named, in the left and in the right panel.
-    names_at = [((3.3, 0.77), (2.6, -0.45)), ((-0.2, 0.985), (3.4, 0.07))]
+    names_at = [((3.1, 0.77), (2.3, -0.45)), ((0.2, 1.0), (2.5, 0.07))]
     for (init, (color, marker, label)), places in zip(
         INITS.items(), names_at, strict=True
     ):
@@ -105,13 +105,17 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
         left.plot(found, **style)
         right.plot([magnetisation(x) for x in runs], **style)
         for ax, (x, y) in zip((left, right), places, strict=True):
-            ax.text(x, y, label, color=COLORS[color], size=11, va="center")
+            ax.text(x, y, label, color=COLORS[color], size=13, va="center")
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
-    left.set(title="fraction of MAP states", ylim=(None, 1.02))
-    right.set(title="magnetisation", ylim=(None, 0.12))
-    for ax in (left, right):
-        ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
+    left.set(ylim=(None, 1.04))
+    right.set(ylim=(None, 0.12))
+    shown = (0, 2, 4, 6)
+    for ax, title in ((left, "fraction of MAP states"), (right, "magnetisation")):
+        ax.set_title(title, size=12)
+        ax.set_xticks(shown, [counts[k] for k in shown])
+        ax.set_xlabel("sweeps", size=12)
         ax.locator_params(axis="y", nbins=4)
+        ax.tick_params(labelsize=11)
     return figure
 
 
@@ -158,8 +162,10 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     ax.plot(learned, np.full(len(learned), 1.5), "|", color="black", ms=12)
     ax.text(0.36, 1.5, f"θ of {len(learned)} learning runs", va="center")
     ax.axvline(float(np.mean(learned)), color=COLORS["null"], lw=1, zorder=0)
-    ax.set(yscale="log", ylim=(1e-5, 3), xlim=(0.19, 0.61), xlabel="coupling θ")
-    ax.set_ylabel("KL divergence from the data (nats)")
+    ax.set(yscale="log", ylim=(1e-5, 3), xlim=(0.19, 0.61))
+    ax.set_xlabel("coupling θ", size=11)
+    ax.set_ylabel("KL divergence from the data (nats)", size=11)
+    ax.tick_params(labelsize=10)
     ticks = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1)
     ax.set_yticks(ticks, ["0.00001", *(f"{tick:g}" for tick in ticks[1:])])
     ax.minorticks_off()
