@@ -4,7 +4,7 @@
 import { asFloats, blank, follow, frame, INK, SIZE } from "./frame.js";
 import { activity, chain, coolingOver, dualValue, exactOT } from "./gibbs_ot.js";
 
-const COLORS = { heap: "#0072b2", hole: "#d55e00", grid: "#d4d4d8" };
+const COLORS = { heap: "#0072b2", hole: "#d55e00", exact: "#666666", grid: "#d4d4d8" };
 const HOT = 2 / 3; // 2 / N
 const COLD = 1e-3;
 const SCHEDULES = [["hot", "hot all the way"], ["cold", "cold from the start"],
@@ -29,8 +29,8 @@ export const errors = (limits, exact) =>
 const signed = (price) => price.toFixed(1).replace("-", "−").replace(/^−0\.0$/, "0.0");
 
 // Heaps above, holes below; a blue line's width is how often the pair was active, black
-// lines join the pairs of the best plan.
-function drawSand(canvas, places, masses, coupling, exact, prices) {
+// lines join the pairs of the best plan. Beside the prices stand the best ones.
+function drawSand(canvas, places, masses, coupling, exact, prices, best) {
   const context = blank(canvas);
   const all = [...places.x, ...places.y];
   const [low, high] = [Math.min(...all), Math.max(...all)];
@@ -62,9 +62,11 @@ function drawSand(canvas, places, masses, coupling, exact, prices) {
       context.fillStyle = "#ffffff";
       context.fillText(mass[k].toFixed(1), across(place), y);
       context.fillStyle = INK;
-      const price = prices[side === "heap" ? k : n + k];
-      context.fillText(signed(price), across(place), y + away * 58);
-      context.fillText(`${side} ${k + 1}`, across(place), y + away * 92);
+      const which = side === "heap" ? k : n + k;
+      context.fillText(signed(prices[which]), across(place), y + away * 58);
+      context.fillText(`${side} ${k + 1}`, across(place), y + away * 124);
+      context.fillStyle = COLORS.exact;
+      context.fillText(`exact ${signed(best[which])}`, across(place), y + away * 91);
     });
 }
 
@@ -138,7 +140,7 @@ function render({ model: state, el }) {
   const line = note();
   el.querySelector(".ex-panels").before(line); // seen together with the controls
   const sand = panel("blue: how often a pair was active; black: the best plan");
-  const prices = panel("prices relative to heap 1: heaps blue, holes orange, exact dashed");
+  const prices = panel("prices: heaps blue, holes orange, exact dashed; dots: samples");
 
   function update() {
     const [schedule, k] = [state.get("schedule"), state.get("chain") % nChains];
@@ -154,7 +156,8 @@ function render({ model: state, el }) {
     other.textContent = `other random numbers (${k + 1} of ${nChains})`;
     const late = shown.slice(Math.floor(now / 2));
     const best = anchored(exact.g, exact.h);
-    drawSand(sand, places, masses, activity(p, q, late), exact.coupling, limits[now - 1]);
+    const active = activity(p, q, late);
+    drawSand(sand, places, masses, active, exact.coupling, limits[now - 1], best);
     drawPrices(prices, limits, samples, best, now);
     const off = errors(limits.slice(0, now), best);
     const worst = Math.max(...off.slice(-RECENT));

@@ -216,7 +216,8 @@ function render({ model: state, el }) {
 
   const values = panel("certified bound blue, cost of rounded plan green");
   const plan = panel("plan: shades Gibbs-OT, circles exact");
-  const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
+  const duals = panel("potentials U blue, L orange, exact dashed; dots: samples; "
+    + "grey: 95 % of them");
   const massPanel = panel("masses p and q: draw them with mouse or finger");
   massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.

@@ -239,7 +239,7 @@ def draw_plans(
 ) -> Figure:
     """Draw the couplings after the most iterations, a panel per method."""
     table = result.scalars["table"]
-    size = (2.6 * len(methods), 3.0)
+    size = (2.3 * len(methods), 2.8)
     figure, axes = plt.subplots(1, len(methods), figsize=size, sharey=True)
     for ax, method in zip(axes, methods, strict=True):
         budget = max(table[method.key], key=int)
@@ -256,7 +256,7 @@ def draw_budgets(result: Result) -> Figure:
     shown = ("Sinkhorn", "Gibbs-OT")
     methods = [m for m in methods_of(result.config) if m.solver in shown]
     table = result.scalars["table"]
-    figure, axes = plt.subplots(1, 2, figsize=(5.2, 3.6), sharex=True, sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.6, 3.6), sharex=True, sharey=True)
     styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
     ends: list[dict[str, tuple[float, str]]] = [{}, {}]
     for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
@@ -279,7 +279,7 @@ def draw_budgets(result: Result) -> Figure:
         strict=True,
     ):
         ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
-        ax.set(xlim=(0.7, 4e5), xticks=[1, 10, 100, 1000])
+        ax.set(xlim=(0.7, 6e5), xticks=[1, 10, 100, 1000])
         ax.set_xticklabels(["1", "10", "100", "1000"])
         ax.minorticks_off()
         label_ends(ax, max(int(n) for n in next(iter(table.values()))), end)
@@ -292,7 +292,7 @@ def label_ends(ax: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> Non
     lowest = 0.0
     for label, (y, color) in sorted(ends.items(), key=lambda item: item[1][0]):
         lowest = max(y, 1.6 * lowest)
-        ax.text(1.5 * x, lowest, label, c=color, va="center", fontsize=9)
+        ax.text(1.5 * x, lowest, label, c=color, va="center")
 
 
 def budgets_table(

@@ -91,7 +91,7 @@ def draw_bands(result: Result) -> Figure:
     z, table = result.arrays, result.scalars["table"]
     first, *_, last = table
     reach = -math.log(1 - result.scalars["level"]) * table[first]["temperature"][0]
-    figure, axes = plt.subplots(1, 2, figsize=(5.2, 3.1), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.6, 3.1), sharey=True)
     tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
     low, high = min(map(np.min, tops)), max(map(np.max, tops))
     margin = 0.5 * (high - low)
@@ -123,7 +123,6 @@ def draw_bands(result: Result) -> Figure:
                 transform=ax.transAxes,
                 ha="right",
                 va="top",
-                fontsize=9,
             )
     return figure
 

@@ -24,7 +24,7 @@ def draw_duality(
     x: Tensor, y: Tensor, p: Tensor, q: Tensor, cost: Tensor, solved: ExactOT
 ) -> Figure:
     """Draw the mass that moves, and beside it the slack of every pair."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(5.2, 2.7))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.6, 2.6))
     price = solved.g[:, None] - solved.h
     right.matshow(cost - price < 1e-9, cmap="Blues", vmax=2)
     for i, j in (solved.plan >= 0).nonzero().tolist():
@@ -62,7 +62,7 @@ def quantile_barycentre(x: Tensor, given: Tensor) -> Tensor:
 
 def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     """Draw what was learned over the given distributions and their barycentre."""
-    figure, ax = plt.subplots(figsize=(5.2, 2.6))
+    figure, ax = plt.subplots(figsize=(4.6, 2.5))
     for row in given:
         ax.fill_between(x, row, color="#DDDDDD", lw=0)
         top = int(row.argmax())
@@ -90,7 +90,7 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
 
 def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
     """Draw two distributions on a line."""
-    figure, ax = plt.subplots(figsize=(5.2, 2.0))
+    figure, ax = plt.subplots(figsize=(4.6, 2.0))
     for name, mass in (("p", p), ("q", q)):
         ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, lw=0)
         top = int(mass.argmax())
@@ -111,7 +111,7 @@ def draw_fives(study: Result) -> Figure:
     rows = {"images": "images"}
     for name, method in study.config["methods"].items():
         rows[f"{name}/models"] = f"{name}, {method['budgets'][-1]} epochs"
-    figure, axes = plt.subplots(len(rows), 1, figsize=(5.2, 3.4))
+    figure, axes = plt.subplots(len(rows), 1, figsize=(4.6, 3.2))
     for ax, (key, title) in zip(axes, rows.items(), strict=True):
         images = study.arrays[key]
         image_grid(ax, images, 8, vmin=0, vmax=255)
@@ -142,7 +142,7 @@ def oracle_points(study: Result) -> dict[str, np.ndarray]:
 
 def draw_oracles(study: Result) -> Figure:
     """Draw the exact cost of learned models over the CPU time of their learning."""
-    figure, ax = plt.subplots(figsize=(5.2, 3.4))
+    figure, ax = plt.subplots(figsize=(4.6, 3.4))
     low, high = 1.1, 1.65
     for name, rows in oracle_points(study).items():
         epochs, seconds, cost, error = rows.T
@@ -152,7 +152,7 @@ def draw_oracles(study: Result) -> Figure:
         for k, (n, at) in enumerate(zip(epochs, cost, strict=True)):
             text = f"{name}, {n:.0f} epochs" if k == first else f"{n:.0f}"
             how: dict[str, Any] = {"color": color, "textcoords": "offset points"}
-            how["fontsize"] = 9
+            how["fontsize"] = 10
             if at > high:  # the line leaves the axis
                 text, at = f"↑ {n:.0f} epochs: {at:.2f}", high - 0.02
                 how |= {"xytext": (-20, 0), "ha": "right"}
