@@ -21,12 +21,7 @@ from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES, Scale
 from ebmtut.experiments.verdicts import Verdict, against_null
 from ebmtut.random import check_seed
-from ebmtut.results import (
-    Result,
-    ResultNotFound,
-    collect_provenance,
-    load_result,
-)
+from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,9 +19,7 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
 
 
-def chances(
-    x: Float[Tensor, "n_samples n_sites"],
-) -> list[tuple[float, float]]:
+def chances(x: Float[Tensor, "n_samples n_sites"]) -> list[tuple[float, float]]:
     """How often each bit is one, with the standard error of a count."""
     p = x.double().mean(0)
     error = (p * (1 - p) / len(x)).sqrt()
@@ -71,12 +69,7 @@ def coupling_errors(
     seed: int,
 ) -> dict[str, list[float]]:
     """Errors of the probabilities of a yes over the coupling."""
-    names = (
-        "Gibbs, 5 sweeps",
-        f"Gibbs, {n_sweeps} sweeps",
-        "PMP",
-        "sampling error",
-    )
+    names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "sampling error")
     curves: dict[str, list[float]] = {name: [] for name in names}
     unit = pairwise_graph(graph, weight="weight", variables="spins")
     edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()

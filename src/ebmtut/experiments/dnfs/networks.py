@@ -188,7 +188,7 @@ def short_table(result: Result) -> Table:
             "log Z error": _spread(table, "log Z error", 4)[:n],
             "steps": [int(cell["steps"][0]) for cell in table.values()],
             "CPU s": [round(s) for s in seconds],
-        },
+        }
     )
 
 

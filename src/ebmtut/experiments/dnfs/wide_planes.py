@@ -13,10 +13,7 @@ from torch import Tensor
 
 from ebmtut.data import DensityData
 from ebmtut.energies import EnergyFunction
-from ebmtut.metrics import (
-    grid_log_partition,
-    sample_by_proposal,
-)
+from ebmtut.metrics import grid_log_partition, sample_by_proposal
 from ebmtut.states import states_to_index
 
 #: Up to so many bits per coordinate, distributions are tables of all states.

@@ -29,10 +29,7 @@ from ebmtut.states import gray_encode
 
 @torch.no_grad()
 def landscape(
-    energy: Callable[[Tensor], Tensor] | None,
-    density: str,
-    *,
-    n_pixels: int = 128,
+    energy: Callable[[Tensor], Tensor] | None, density: str, *, n_pixels: int = 128
 ) -> np.ndarray:
     """Log density over the pictured square, up to a constant."""
     points = grid_points(density_extent(density), n_pixels)

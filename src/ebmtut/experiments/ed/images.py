@@ -31,13 +31,7 @@ from ebmtut.checks import (
     check_choice,
     checked,
 )
-from ebmtut.data import (
-    DataUnavailable,
-    ImageData,
-    binarize,
-    load_digits,
-    load_omniglot,
-)
+from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
 from ebmtut.experiments.experiment import Experiment, Names

@@ -273,10 +273,7 @@ def draw_budgets(result: Result) -> Figure:
                 ax.errorbar(n, mean, error, marker="o", ms=3, color=color, ls=line)
                 end[label] = mean[-1], color
     for ax, title, end in zip(
-        axes,
-        ("potentials: duality gap, %", "plan: excess cost, %"),
-        ends,
-        strict=True,
+        axes, ("potentials: duality gap, %", "plan: excess cost, %"), ends, strict=True
     ):
         ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
         ax.set(xlim=(0.7, 4e5), xticks=[1, 10, 100, 1000])
