@@ -20,8 +20,7 @@ from ebmtut.metrics import rmse
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
-from ebmtut.results import Result, load_result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table, load_result
 from ebmtut.states import enumerate_states
 
 STUDIES = Path(__file__).parents[3] / "studies"

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.plotting import OKABE_ITO, figure_size, part_rows
-from ebmtut.results import benchmarks_root
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Table, benchmarks_root
 
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 # What the page calls an operation, and the size at which its table shows it.

@@ -18,7 +18,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
-from ebmtut.results.tables import Table
+from ebmtut.results import Table
 
 
 def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:

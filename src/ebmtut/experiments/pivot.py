@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath

@@ -37,15 +37,13 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_density,
     evaluate_independent_bits,
 )
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream_seed
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.schedules import cosine
 from ebmtut.states import enumerate_states
 from ebmtut.training import (

@@ -27,8 +27,7 @@ from ebmtut.experiments.dnfs.graph_reports import (
     draw_fractions,
     refined,
 )
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.streams import stream_seed
 from ebmtut.flows.graph_gflownet import set_ways
 from ebmtut.random import generator_on, make_generator

@@ -18,8 +18,7 @@ from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: The methods that the page shows; the notes show all.
 SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")

@@ -16,8 +16,7 @@ from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 # Claimed of the book's recipe: ESS and the error of log Z, of every seed.
 TARGETS = {

@@ -24,16 +24,14 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 

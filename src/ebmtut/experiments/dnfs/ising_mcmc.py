@@ -19,16 +19,14 @@ from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.captions import spread
 from ebmtut.experiments.dnfs.recipes import LEARNED, LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
 #: What tables and pictures call a method, where that is another name.

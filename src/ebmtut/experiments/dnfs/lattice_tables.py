@@ -23,8 +23,7 @@ from ebmtut.experiments.dnfs.recipes import LEARNED
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: Scores of a baseline.
 _SCORES = ("ESS", "log Z error", "energy", "weighted energy")

@@ -30,8 +30,7 @@ from ebmtut.experiments.dnfs.recipes import (
     LatticeConfig,
     new_network,
 )
-from ebmtut.experiments.experiment import Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Names, Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator

@@ -19,15 +19,13 @@ from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
 from ebmtut.experiments.dnfs.captions import spread, spread_of_ess
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 #: Optimiser steps that take about as long, in units of those of leTF: measured

@@ -34,15 +34,13 @@ from ebmtut.experiments.dnfs.wide_planes import (
     exact_draws,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train_flow
 
 #: Claimed of the flow: the total variation distance.

@@ -12,12 +12,10 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 _LONGER = replace(shared.QUICK, n_steps=shared.FULL.n_steps)
 #: The recipes of the pages; and trainings of ten times the steps at the usual rate.

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, Range, checked
 from ebmtut.energies import PAPER_NETWORKS, WideResNetEnergy
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
 from ebmtut.results import Result

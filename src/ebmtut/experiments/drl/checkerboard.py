@@ -25,12 +25,10 @@ from ebmtut.experiments.drl.plane import (
     plane_job,
     plane_noise,
 )
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: Three levels in place of four, so that a third of the batch, not a quarter, learns
 #: the lowest; the highest of four is nearly white.

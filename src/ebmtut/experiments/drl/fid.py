@@ -8,13 +8,11 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 
 UNTRAINED = "untrained network"
 METHODS = {"recovery likelihood": "recovery", "score matching": "score"}

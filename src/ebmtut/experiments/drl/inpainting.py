@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.metrics import nearest_neighbors

@@ -11,12 +11,10 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import denoised, interpolate
 
 

@@ -13,8 +13,7 @@ from torch import nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log

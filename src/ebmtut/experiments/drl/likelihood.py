@@ -13,8 +13,7 @@ from torch import Tensor
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
 from ebmtut.metrics.frechet import pairwise_distances

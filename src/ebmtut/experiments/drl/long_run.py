@@ -17,13 +17,11 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import EnergyFunction, at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import AdaptedStep, adapt_step_size, denoised, hmc, run_chain
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.

@@ -27,13 +27,11 @@ from ebmtut.experiments.drl.plane import (
     plane_job,
     plane_noise,
 )
-from ebmtut.experiments.experiment import Experiment, Runs, nested
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, Runs, nested
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
-from ebmtut.results import Result, load_result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table, load_result
 
 #: Recovery likelihood as it is best in the plane.
 MANY = "recovery, many starts"

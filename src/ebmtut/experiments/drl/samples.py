@@ -9,13 +9,11 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 
 #: Ends the name of a set that score matching learned.
 SCORED = ", score matching"

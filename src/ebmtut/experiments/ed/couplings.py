@@ -21,8 +21,7 @@ from ebmtut.checks import Count, NonNegative, OneOf, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.ed.recipes import discrepancy
-from ebmtut.experiments.experiment import Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Names, Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.samplers import gwg, ising_gibbs, run_chain

@@ -34,8 +34,7 @@ from ebmtut.experiments.ed.recipes import (
     fit_densities,
     fit_density,
 )
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.streams import stream, stream_seed
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, panel_size

@@ -16,8 +16,7 @@ from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
 from ebmtut.experiments.ed.evaluation import evaluate_independent_bits
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}

@@ -34,8 +34,7 @@ from ebmtut.checks import (
 from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool

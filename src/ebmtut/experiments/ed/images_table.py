@@ -14,8 +14,7 @@ from ebmtut.experiments.ed.images import DISCREPANCIES, METHODS
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 SETTLED = 1.0  # nats between log Z by a walk and by one of a quarter of its steps
 

@@ -16,8 +16,7 @@ from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.densities import density_job, density_jobs
 from ebmtut.experiments.ed.evaluation import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
-from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, Runs
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result

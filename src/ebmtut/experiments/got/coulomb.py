@@ -14,11 +14,10 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.got import coupling_1d as line
 from ebmtut.experiments.got.coupling_1d import DUAL_ERROR, anneal
 from ebmtut.experiments.got.lines import Method, uniform_coulomb
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
 

@@ -18,15 +18,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 
 # What we ask: half a percent is the experiment's own bound.
 DUAL_ERROR = 0.005

@@ -12,9 +12,8 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, by_seed
+from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.got.lines import SIDES, LineProblem, two_modes
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS

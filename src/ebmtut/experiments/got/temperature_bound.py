@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import Count, Positive, checked
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.got.wnmf import (
     PAPER,
     ImagesConfig,
@@ -25,12 +25,10 @@ from ebmtut.experiments.got.wnmf import (
     three_decades,
     timed,
 )
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 
 GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs

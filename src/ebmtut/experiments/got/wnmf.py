@@ -18,13 +18,11 @@ from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Natural, OneOf, Range, check_range, checked
 from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
-from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, Runs
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 from ebmtut.transport import (
     GridCost,
     WNMFConfig,

@@ -18,15 +18,13 @@ from torch.nn.functional import pad
 
 from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import ShapeImages, shape_images
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25

@@ -21,8 +21,7 @@ from ebmtut.exact import (
     torus_log_partition,
     transfer_log_partition,
 )
-from ebmtut.experiments.experiment import Experiment, Names, Runs
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs
 from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
@@ -34,8 +33,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.plotting import COLORS, TEXT_WIDTH, part_rows
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 
 
 @checked

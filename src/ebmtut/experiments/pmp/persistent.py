@@ -30,8 +30,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table

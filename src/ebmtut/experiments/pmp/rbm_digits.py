@@ -27,8 +27,7 @@ from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.training import CpuClock
 
 N_SHOWN = 25

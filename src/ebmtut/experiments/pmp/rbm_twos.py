@@ -12,8 +12,7 @@ from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp import rbm_digits as digits
 from ebmtut.experiments.verdicts import Verdict, compare
 from ebmtut.plotting import TEXT_WIDTH
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: As the table of the paper spells the methods.
 _OTHERS = ("linear programs", "independent pixels", "perfect sampler (expected)")

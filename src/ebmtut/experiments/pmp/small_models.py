@@ -18,7 +18,7 @@ from ebmtut.experiments.pmp.wrong_model import four_spins
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.plotting import COLORS
 from ebmtut.random import logistic, make_generator
-from ebmtut.results.tables import Table
+from ebmtut.results import Table
 from ebmtut.states import enumerate_states
 from ebmtut.widgets import SMALL_GRAPHS
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp import chains, shared
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr

@@ -14,16 +14,14 @@ from torch import Tensor
 from ebmtut.checks import Count, Number, OneOf, Positive, checked
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment, grid
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 #: How the perturbed models are solved: by max-product with initial messages of zero

@@ -9,8 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.experiment import Experiment, Names, Runs, grid, nested
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs, grid, nested
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.shared import lead, parts
