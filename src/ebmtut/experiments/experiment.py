@@ -19,7 +19,7 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES, Scale
-from ebmtut.experiments.verdicts import Verdict, against_null
+from ebmtut.experiments.verdicts import Verdict, Verdicts, against_null
 from ebmtut.random import check_seed
 from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
@@ -48,9 +48,9 @@ def _nothing(config: Any, seed: int) -> Outcome:
     return Outcome()
 
 
-def no_claims(result: Result) -> list[Verdict]:
+def no_claims(result: Result) -> Verdicts:
     """Claim nothing: the `check` of a study beside the rows."""
-    return []
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Experiment(Generic[C]):
     figure
         ``figure(result) -> Figure``, a pure function.
     check
-        ``check(result) -> list of Verdict``, by `compare` and `claim`.
+        ``check(result)`` yields a `Verdict` for each claim, by `compare` and `claim`.
     devices
         Where its jobs can run: "cpu", "cuda" or both.
     batch
@@ -112,7 +112,7 @@ class Experiment(Generic[C]):
     presets: Mapping[str, C]
     job: Callable[..., Outcome]
     figure: Callable[..., Figure]
-    check: Callable[[Result], list[Verdict]]
+    check: Callable[[Result], Verdicts]
     cells: Callable[[C], Mapping[Any, Mapping[str, Any]]] = _whole
     n_seeds: Callable[[C, Names], int] = _as_configured
     arrays: Mapping[str, str] = field(default_factory=dict)
@@ -291,7 +291,7 @@ class Experiment(Generic[C]):
 
     def verdicts(self, result: Result) -> list[Verdict]:
         """Check a result, each number beside that of the row's null."""
-        found = self.check(result)
+        found = list(self.check(result))
         if self.null is None:
             return found
         return against_null(self.id, found, self.check(self.null(result)))

@@ -14,7 +14,7 @@ from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, plain_log
@@ -103,7 +103,7 @@ def draw_spread(result: Result) -> Figure:
     return figure
 
 
-def check_spread(result: Result) -> list[Verdict]:
+def check_spread(result: Result) -> Verdicts:
     """The control variate lowers the standard deviation five times after training."""
     ratio, stderr = mean_and_stderr(result.scalars["table"]["stein"]["ratio"])
     n_seeds = len(result.scalars["table"]["stein"]["ratio"])

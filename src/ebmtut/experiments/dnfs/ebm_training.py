@@ -39,7 +39,7 @@ from ebmtut.experiments.ed.evaluation import (
 )
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream_seed
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -493,19 +493,17 @@ def score_table(result: Result) -> Table:
     )
 
 
-def check_gaps(result: Result) -> list[Verdict]:
+def check_gaps(result: Result) -> Verdicts:
     """Energies come close to the entropy, with a flow or EB-GFN; so does the flow."""
     asked = {
         "DNFS": (("the energy", "KL", GAP), ("the flow", "flow KL", 2 * GAP)),
         "EB-GFN": (("EB-GFN's energy", "KL", 2 * GAP),),
     }
-    verdicts = []
     for method, claims in asked.items():
         for density, cell in result.scalars["table"].get(method, {}).items():
             for words, key, bound in claims:
                 name = f"{density}: likelihood of {words} below the entropy, nats"
-                verdicts.append(claim(name, cell[key], "at most", bound))
-    return verdicts
+                yield claim(name, cell[key], "at most", bound)
 
 
 def no_coupling(result: Result) -> Result:

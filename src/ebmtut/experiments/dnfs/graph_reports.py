@@ -16,7 +16,7 @@ from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.results import Cell, Result, Table
 
@@ -85,7 +85,7 @@ def draw_fractions(result: Result) -> Figure:
     return figure
 
 
-def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]:
+def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
     config = result.config
     most = max(config["refinements"])
@@ -101,18 +101,17 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]
         "DMALA": f"DMALA {most}",
         "DNFS + DMALA": f"DNFS + DMALA {most}",
     }
-    verdicts = []
     for size, metrics in result.scalars["table"].items():
         for row, metric in rows.items():
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
-            verdicts.append(compare(*where, metrics[metric], excuse=excuse))
-        verdicts += _refinements(result, size, prefix + size, excuse)
+            yield compare(*where, metrics[metric], excuse=excuse)
+        yield from _refinements(result, size, prefix + size, excuse)
         gap = np.subtract(
             fractions(result, size, "DNFS"), fractions(result, size, "untrained DNFS")
         )
         name = f"{prefix}{size}: share that training adds"
         # An untrained flow adds nothing to itself.
-        verdicts.append(claim(name, list(gap), "at least", 0.05, null=0.0))
+        yield claim(name, list(gap), "at least", 0.05, null=0.0)
         for steps in (0, most):
             chains = fractions(result, size, f"DMALA {steps}")
             gains = [
@@ -122,21 +121,19 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]
             null, _ = mean_and_stderr(list(gains[1]))
             kind = "share of the flow alone" if not steps else "share"
             name = f"{prefix}{size}: {kind} above DMALA of as many evaluations"
-            verdicts.append(claim(name, list(gains[0]), "at least", 0, null=null))
+            yield claim(name, list(gains[0]), "at least", 0, null=null)
         # No claim of what was learned: chains alone may reach as much.
         best = fractions(result, size, f"{refined('DNFS', most)}: best")
         name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
         target = TARGETS[config["problem"]][size]
-        verdicts.append(claim(name, best, "at least", target, sanity=True))
-    return verdicts
+        yield claim(name, best, "at least", target, sanity=True)
 
 
-def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Verdict]:
+def _refinements(result: Result, size: str, column: str, excuse: str) -> Verdicts:
     """Set sizes by DMALA steps beside the paper's, where it prints any."""
     problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
     if name not in [table.name for table in get_fact(problem).tables]:
-        return []
-    verdicts = []
+        return
     for steps in (n for n in result.config["refinements"] if n):
         for row, metric in (
             ("DMALA", f"DMALA {steps}"),
@@ -144,8 +141,7 @@ def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Ve
         ):
             values = result.scalars["table"][size][metric]
             where = (problem, name, row, str(steps))
-            verdicts.append(compare(*where, values, excuse=excuse))
-    return verdicts
+            yield compare(*where, values, excuse=excuse)
 
 
 @checked

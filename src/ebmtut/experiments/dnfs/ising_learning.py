@@ -26,7 +26,7 @@ from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.experiments.verdicts import Verdicts, claim, compare
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
@@ -339,23 +339,21 @@ def _kind(name: str) -> str:
     return "null" if name == "J = 0" or name.endswith("chains") else ""
 
 
-def check_couplings(result: Result) -> list[Verdict]:
+def check_couplings(result: Result) -> Verdicts:
     """Compare with the paper's numbers, and claim them where there is much to learn.
 
     The claims are about the flow with DMALA steps, where it is run.
     """
     table = result.scalars["table"]
     asked = "DNFS+DMALA" if "DNFS+DMALA" in table else "DNFS"
-    verdicts = []
     for method in dict.fromkeys(("DNFS", asked)):
         for column, cell in table[method].items():
             if method == "DNFS":
                 where = ("dnfs/ising-learning", "negative log-RMSE", "DNFS", column)
-                verdicts.append(compare(*where, cell["nlr"]))
+                yield compare(*where, cell["nlr"])
             if method == asked and column in OURS:
                 name = f"{method}, {column}: negative log-RMSE"
-                verdicts.append(claim(name, cell["nlr"], "at least", OURS[column]))
-    return verdicts
+                yield claim(name, cell["nlr"], "at least", OURS[column])
 
 
 def no_coupling(result: Result) -> Result:

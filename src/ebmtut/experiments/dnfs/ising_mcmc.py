@@ -21,7 +21,7 @@ from ebmtut.experiments.dnfs.captions import spread
 from ebmtut.experiments.dnfs.recipes import LEARNED, LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
@@ -233,28 +233,24 @@ def correlation_table(result: Result) -> Table:
     )
 
 
-def check_energies(result: Result) -> list[Verdict]:
+def check_energies(result: Result) -> Verdicts:
     """The flow is nearer than single-site chains, and near to exact samples."""
     table = result.scalars["table"]
     ours = table["DNFS"]["distance"]
-    verdicts = []
     for method in ("Gibbs", "GWG"):
         if method in table:
             theirs = float(np.mean(table[method]["distance"]))
             name = f"distance of the energies from their exact law, ours below {method}"
-            verdicts.append(claim(name, ours, "at most", theirs))
+            yield claim(name, ours, "at most", theirs)
     noise, _ = result.scalars["exact"]["noise"]
     name = "distance of ours over that of as many exact draws"
     mean, stderr = mean_and_stderr(ours)
     scaled = None if stderr is None else stderr / noise
-    verdicts.append(
-        claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
-    )
+    yield claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
     found = np.mean(table["DNFS"]["products"], axis=0)
     worst = float(np.abs(found - result.scalars["exact"]["products"]).max())
     name = "largest error of our mean products of two spins, by their distance"
-    verdicts.append(claim(name, worst, "at most", 0.01, n_seeds=len(ours)))
-    return verdicts
+    yield claim(name, worst, "at most", 0.01, n_seeds=len(ours))
 
 
 def nothing_learned(result: Result) -> Result:

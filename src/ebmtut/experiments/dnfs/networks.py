@@ -21,7 +21,7 @@ from ebmtut.experiments.dnfs.captions import spread, spread_of_ess
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
@@ -196,19 +196,16 @@ def _spread(table: Mapping[str, Any], head: str, digits: int) -> list[Cell]:
     return [spread(c[m + head], digits) for m in marks for c in table.values()]
 
 
-def check_order(result: Result) -> list[Verdict]:
+def check_order(result: Result) -> Verdicts:
     """The paper's order: transformer and convolution above the shallow ones."""
     table = result.scalars["table"]
-    verdicts = []
     for deep in ("leTF", "leConv"):
         for flat in ("leAttn", "leMLP"):
             if deep in table and flat in table:
                 gain = np.mean(table[deep]["ESS"]) - np.mean(table[flat]["ESS"])
                 name = f"ESS of {deep} less that of {flat}"
                 n_seeds = len(table[deep]["ESS"])
-                verdict = claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
-                verdicts.append(verdict)
-    return verdicts
+                yield claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
 
 
 def no_difference(result: Result) -> Result:

@@ -37,7 +37,7 @@ from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
@@ -556,13 +556,11 @@ def sampler_table(
     return table(result)
 
 
-def check_samplers(result: Result) -> list[Verdict]:
+def check_samplers(result: Result) -> Verdicts:
     """The flow's distribution is that of the energy."""
-    verdicts = []
     for density, cell in result.scalars["table"]["DNFS"].items():
         name = f"{density}: mass that DNFS has in the wrong place"
-        verdicts.append(claim(name, cell["TV"], "at most", MAX_TV))
-    return verdicts
+        yield claim(name, cell["TV"], "at most", MAX_TV)
 
 
 def nothing_learned(result: Result) -> Result:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Cell, Result, Table
 
@@ -61,7 +61,7 @@ def recipes_table(result: Result) -> Table:
     )
 
 
-def check_recipes(result: Result) -> list[Verdict]:
+def check_recipes(result: Result) -> Verdicts:
     """Hold what a page trains live to the held-out digits, in every seed."""
     rows = result.scalars["table"].get("recipes", {})
     if LIVED not in rows:
@@ -249,10 +249,9 @@ def remedies_table(
     )
 
 
-def check_ablation(result: Result) -> list[Verdict]:
+def check_ablation(result: Result) -> Verdicts:
     """Hold the order to the paper's, and the clipped loss term to what it is for."""
     table = result.scalars["table"]
-    verdicts: list[Verdict] = []
     means: dict[str, float] = {}
     for name, row in table.get("settings", {}).items():
         mean, stderr = mean_and_stderr(distances_of(row))
@@ -260,20 +259,18 @@ def check_ablation(result: Result) -> list[Verdict]:
         if name in _PRINTED:
             cell = ("drl/ablation", "FID", "DRL", _PRINTED[name])
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(row["steps"])}
-            verdicts.append(compare(*cell, mean, excuse=_EXCUSE, **of))
+            yield compare(*cell, mean, excuse=_EXCUSE, **of)
     for name in ("T1 K36", "T6 K2"):
         if {name, "T6 K6"} <= set(means):
             label = f"{name} is farther from the data than T6 K6, by a factor of"
-            verdicts.append(
-                claim(label, means[name] / means["T6 K6"], "at least", 1.25)
-            )
+            yield claim(label, means[name] / means["T6 K6"], "at least", 1.25)
     variants = table.get("variants", {})
     if COOLED in variants:
         finished = np.isfinite(distances_of(variants[COOLED]))
         label = f"{COOLED}, at four times the rate: fraction of runs that reach the end"
         of = {"n_seeds": len(finished)}
-        verdicts.append(claim(label, float(finished.mean()), "at least", 1.0, **of))
-    return [*verdicts, *check_recipes(result)]
+        yield claim(label, float(finished.mean()), "at least", 1.0, **of)
+    yield from check_recipes(result)
 
 
 def nothing_helps(result: Result) -> Result:

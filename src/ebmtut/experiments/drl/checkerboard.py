@@ -26,7 +26,7 @@ from ebmtut.experiments.drl.plane import (
     plane_noise,
 )
 from ebmtut.experiments.experiment import Experiment, Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import panel_size
 from ebmtut.results import Cell, Result, Table
 
@@ -90,10 +90,10 @@ def _density(ax: Axes, log_q: np.ndarray, numbered: bool) -> None:
         ax.text(x, y, f"{k}", ha="center", va="center", color=color)
 
 
-def check(result: Result) -> list[Verdict]:
+def check(result: Result) -> Verdicts:
     """Hold every seed to the board, and log Z to the grid's."""
     row = result.scalars["table"]["recovery"]
-    verdicts, n_seeds = [], len(row["kl"])
+    n_seeds = len(row["kl"])
     bounds: tuple[tuple[str, Any, float], ...] = (
         ("samples on support", "at least", 0.95),
         ("on support", "at least", 0.97),
@@ -101,11 +101,11 @@ def check(result: Result) -> list[Verdict]:
     )
     for metric, rule, target in bounds:
         label = f"checkerboard: {metric}"
-        verdicts.append(claim(label, row[metric], rule, target))
+        yield claim(label, row[metric], rule, target)
     of: dict[str, Any] = {"n_seeds": n_seeds}
     if n_seeds > 1:
         worst = "checkerboard: largest KL of all seeds"
-        verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, **of))
+        yield claim(worst, max(row["kl"]), "at most", 0.05, **of)
     # Of the estimators: it says nothing of what was learned.
     of["sanity"] = True
     for metric, by in (
@@ -115,8 +115,7 @@ def check(result: Result) -> list[Verdict]:
         if metric in row:
             largest = max(abs(error) for error in row[metric])
             label = f"checkerboard: largest error of log Z by {by}"
-            verdicts.append(claim(label, largest, "at most", 0.01, **of))
-    return verdicts
+            yield claim(label, largest, "at most", 0.01, **of)
 
 
 def nothing_learned(result: Result) -> Result:

@@ -10,7 +10,7 @@ from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 
@@ -112,9 +112,8 @@ def fid_table(
     )(result)
 
 
-def check_fid(result: Result) -> list[Verdict]:
+def check_fid(result: Result) -> Verdicts:
     """Hold the digits between the baselines; the paper's numbers do not compare."""
-    verdicts = []
     table, baseline = result.scalars["table"], result.scalars["nulls"]
     for name, row in table["recovery likelihood"].items():
         bounds: tuple[tuple[str, Any, float], ...] = (
@@ -126,7 +125,7 @@ def check_fid(result: Result) -> list[Verdict]:
         for metric, rule, target in bounds:
             sanity = metric.endswith("class")  # a Gaussian's are of all classes, too
             label = f"{name}: {metric}"
-            verdicts.append(claim(label, row[metric], rule, target, sanity=sanity))
+            yield claim(label, row[metric], rule, target, sanity=sanity)
     first = table["recovery likelihood"][result.config["data"][0]]
     for printed, column, metric in (
         ("CIFAR-10", "FID", "distance"),
@@ -134,8 +133,7 @@ def check_fid(result: Result) -> list[Verdict]:
     ):
         mean, n_seeds = mean_and_stderr(first[metric])[0], len(first[metric])
         place = ("drl/fid", printed, "T6, K30", column)
-        verdicts.append(compare(*place, mean, excuse=_EXCUSE, n_seeds=n_seeds))
-    return verdicts
+        yield compare(*place, mean, excuse=_EXCUSE, n_seeds=n_seeds)
 
 
 def gaussian_fit(result: Result) -> Result:

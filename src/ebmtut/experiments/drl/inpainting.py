@@ -11,7 +11,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import nearest_neighbors
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -96,7 +96,7 @@ painting_table = Pivot(
 )
 
 
-def check_inpainting(result: Result) -> list[Verdict]:
+def check_inpainting(result: Result) -> Verdicts:
     """Ask that completions are images, unlike the mean."""
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)

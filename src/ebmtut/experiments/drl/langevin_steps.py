@@ -15,7 +15,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -94,7 +94,7 @@ steps_table = Pivot(
 )
 
 
-def check_steps(result: Result) -> list[Verdict]:
+def check_steps(result: Result) -> Verdicts:
     """Ask that too few steps cost quality."""
     rows = result.scalars["table"]
     if not {"K = 1", "K = 6"} <= set(rows):

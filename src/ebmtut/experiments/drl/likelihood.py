@@ -14,7 +14,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
 from ebmtut.metrics.frechet import pairwise_distances
 from ebmtut.plotting import OKABE_ITO, figure_size
@@ -107,7 +107,7 @@ def draw_likelihood(result: Result) -> Figure:
     return figure
 
 
-def check_likelihood(result: Result) -> list[Verdict]:
+def check_likelihood(result: Result) -> Verdicts:
     """Ask that the ratios rest on more than a few samples."""
     # Of the estimate: it says nothing of what was learned.
     of: dict[str, Any] = {"n_seeds": len(result.scalars["effective"]), "sanity": True}

@@ -18,7 +18,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import EnergyFunction, at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
@@ -211,12 +211,12 @@ def draw_long_run(result: Result) -> Figure:
     return figure
 
 
-def check_long_run(result: Result) -> list[Verdict]:
+def check_long_run(result: Result) -> Verdicts:
     """Ask that longer training helps in every seed, and that chains stay on data."""
     table = result.scalars["table"]
     name = "ten times as long"
     if name not in table:
-        return []
+        return
     row = table[name]
     n_seeds = len(row["steps"])
     lost = [math.nan] * n_seeds
@@ -224,16 +224,15 @@ def check_long_run(result: Result) -> list[Verdict]:
     label = f"{name}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
-    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)]
+    yield claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)
     if "recipe" in table:
         worst = float(np.max(long / np.array(table["recipe"].get("distance", lost))))
         label = f"{name}: distance over the recipe's, in the worst seed"
-        verdicts.append(claim(label, worst, "at most", 0.8, n_seeds=n_seeds))
+        yield claim(label, worst, "at most", 0.8, n_seeds=n_seeds)
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"
-        verdicts.append(claim(label, ratios, "at most", 1.5))
-    return verdicts
+        yield claim(label, ratios, "at most", 1.5)
 
 
 def nothing_learned(result: Result) -> Result:

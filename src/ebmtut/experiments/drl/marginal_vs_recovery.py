@@ -29,7 +29,7 @@ from ebmtut.experiments.drl.plane import (
 )
 from ebmtut.experiments.experiment import Experiment, Outcome, Runs, nested
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Cell, Result, Table, load_result
 
@@ -245,15 +245,15 @@ def densities_table(result: Result) -> Table:
     )
 
 
-def check(result: Result) -> list[Verdict]:
+def check(result: Result) -> Verdicts:
     """Compare recovery likelihood with a Gaussian fit and the short run."""
-    table, verdicts = result.scalars["table"], []
+    table = result.scalars["table"]
     # With one start per chain a half of the Gaussian's, with many a quarter.
     for method, part in (("recovery", 2), (MANY, 4)):
         for density, row in table.get(method, {}).items():
             target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
             label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
-            verdicts.append(claim(label, row["kl"], "at most", target))
+            yield claim(label, row["kl"], "at most", target)
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, short = result.config["densities"][0], "short-run, longer"
     if {"recovery", short} <= set(table):
@@ -262,8 +262,7 @@ def check(result: Result) -> list[Verdict]:
         n_seeds = len(table["recovery"][first]["kl"])
         # A run that diverged has no KL, and is compared with nothing.
         ratio = kl[0] / kl[1] if np.isfinite(kl[0]) else None
-        verdicts.append(claim(label, ratio, "at least", 2.0, n_seeds=n_seeds))
-    return verdicts
+        yield claim(label, ratio, "at least", 2.0, n_seeds=n_seeds)
 
 
 def nothing_learned(result: Result) -> Result:

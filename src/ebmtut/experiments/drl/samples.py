@@ -11,7 +11,7 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 
@@ -113,9 +113,8 @@ def samples_table(result: Result, name: str) -> Table:
     )(result)
 
 
-def check_samples(result: Result) -> list[Verdict]:
+def check_samples(result: Result) -> Verdicts:
     """Ask for images near the data, of all classes and classified with confidence."""
-    verdicts = []
     fitted, held_out = (result.scalars[n] for n in ("Gaussian fit", "held-out data"))
     for name, row in result.scalars["table"].items():
         if name.endswith(SCORED):  # a baseline, of which nothing is claimed
@@ -138,8 +137,7 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
             label = f"{name}: {metric} {rule}"
-            verdicts.append(claim(label, found, rule, target, sanity=sanity))
-    return verdicts
+            yield claim(label, found, rule, target, sanity=sanity)
 
 
 def gaussian_fit(result: Result) -> Result:

@@ -21,7 +21,7 @@ from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
@@ -340,22 +340,20 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
     ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
-def check_coupling(result: Result) -> list[Verdict]:
+def check_coupling(result: Result) -> Verdicts:
     """The dual value is right at the end, and the distance falls on the way."""
     table = result.scalars["table"]
     gibbs = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
-    verdicts = []
     for method in gibbs:
         last = table[method][max(table[method], key=int)]
         name = f"{method}: error of the worst dual value at the largest budget"
         n, worst = len(last["dual"]), max(last["dual"])
-        verdicts.append(claim(name, worst, "at most", DUAL_ERROR, n_seeds=n))
+        yield claim(name, worst, "at most", DUAL_ERROR, n_seeds=n)
     # Chains that are annealed too fast vary so much that a few seeds say nothing.
     for method in gibbs[:1] if result.scale == "quick" else gibbs:
         l1 = [float(np.mean(cell["l1"])) for cell in table[method].values()]
         name = f"{method}: largest rise of the L1 distance from budget to budget"
-        verdicts.append(claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n))
-    return verdicts
+        yield claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n)
 
 
 def one_iteration(result: Result) -> Result:

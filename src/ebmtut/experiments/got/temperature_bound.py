@@ -17,7 +17,7 @@ from torch import Tensor
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -184,7 +184,7 @@ def draw_temperature_bound(result: Result) -> Figure:
     return figure
 
 
-def check_temperature_bound(result: Result) -> list[Verdict]:
+def check_temperature_bound(result: Result) -> Verdicts:
     """At equilibrium the bound is T; r is a martingale; tails lie below bounds.
 
     All of it is proved: these guard against a broken computation.
@@ -193,18 +193,17 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
     off, n = abs(float(np.mean(equilibrium)) - 1), len(equilibrium)
     name = "bound over T at constant T, off one"
     # An identity, which a chain that cools slowly keeps, too.
-    verdicts = [claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)]
+    yield claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)
     z, n_chains = result.arrays, result.config["n_chains"]
     of: dict[str, Any] = {"n_seeds": n_chains, "sanity": True}
     name = "mean of r^n - r^1, in standard errors, the largest over n"
-    verdicts.append(claim(name, result.scalars["drift"], "at most", 5, **of))
+    yield claim(name, result.scalars["drift"], "at most", 5, **of)
     for side, equation in _SIDES.items():
         # At K = 0 every tail is about a half and its bound one.
         ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
         name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
         # Far from sharp: a process that hardly moves keeps it, too.
-        verdicts.append(claim(name, ratio, "at most", 1, **of))
-    return verdicts
+        yield claim(name, ratio, "at most", 1, **of)
 
 
 def simulate(

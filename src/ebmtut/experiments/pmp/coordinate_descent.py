@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp import rbm_digits as digits
 from ebmtut.experiments.pmp.shared import lead
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 
@@ -29,11 +29,10 @@ def draw_descent(result: Result) -> Figure:
     return figure
 
 
-def check_descent(result: Result) -> list[Verdict]:
+def check_descent(result: Result) -> Verdicts:
     """By any sampler, the model of coordinate descent is farther from the data."""
     config = result.config
     first = config["sweeps"][0]
-    verdicts = []
     for measure, label in (
         ("log_mmd2", "log MMD^2"),
         ("sharp", "log MMD^2, sharp kernel"),
@@ -51,8 +50,8 @@ def check_descent(result: Result) -> list[Verdict]:
         # Of one seed: what a sample of PMP scatters by, twice.
         stderr = stderr or lead(own, own, first)[1]
         name = f"{label}: best of descent minus PMP"
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return [*verdicts, digits.sees_pairs(result, first, "PMP", "sharp")]
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr)
+    yield digits.sees_pairs(result, first, "PMP", "sharp")
 
 
 _METHODS = ("PMP", "coordinate descent")

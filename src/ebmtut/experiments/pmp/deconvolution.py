@@ -20,7 +20,7 @@ from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, c
 from ebmtut.data.shapes import ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pmp.shared import baseline
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
@@ -234,17 +234,15 @@ def draw_deconvolution(result: Result) -> Figure:
     return figure
 
 
-def check_deconvolution(result: Result) -> list[Verdict]:
+def check_deconvolution(result: Result) -> Verdicts:
     """Every true feature is found, and the images are explained."""
-    verdicts = []
     for name, row in result.scalars["table"].items():
         if name != "Gibbs" and name not in ABLATIONS:
             of: dict[str, Any] = {"n_seeds": len(row["found"])}
             label = f"{name}: true features in the worst sample"
-            verdicts.append(claim(label, min(row["found"]), "at least", 4, **of))
+            yield claim(label, min(row["found"]), "at least", 4, **of)
             label = f"{name}: pixels explained wrongly in the worst sample"
-            verdicts.append(claim(label, max(row["error"]), "at most", 0.02, **of))
-    return verdicts
+            yield claim(label, max(row["error"]), "at most", 0.02, **of)
 
 
 def blank_images(result: Result) -> Result:

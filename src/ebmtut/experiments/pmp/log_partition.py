@@ -23,7 +23,7 @@ from ebmtut.exact import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs
 from ebmtut.experiments.pmp.shared import with_table
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import (
     exact_perturb_and_map,
     log_partition_bound,
@@ -258,9 +258,8 @@ def draw_log_partition(result: Result) -> Figure:
     return figure
 
 
-def check_log_partition(result: Result) -> list[Verdict]:
+def check_log_partition(result: Result) -> Verdicts:
     """On dense models PMP errs by less than MPLP, at every size."""
-    verdicts = []
     for ensemble, methods in result.scalars["table"].items():
         if not ensemble.startswith("dense"):
             continue
@@ -268,8 +267,7 @@ def check_log_partition(result: Result) -> list[Verdict]:
             ratio = ours["abs"] / methods["MPLP"][size]["abs"]
             name = f"{ensemble}, {size} sites: error of PMP over that of MPLP"
             stderr = _error_of_ratio(result, ensemble, size)
-            verdicts.append(claim(name, ratio, "at most", 1.0, stderr=stderr))
-    return verdicts
+            yield claim(name, ratio, "at most", 1.0, stderr=stderr)
 
 
 def _error_of_ratio(result: Result, ensemble: str, size: str) -> float | None:

@@ -34,7 +34,7 @@ from ebmtut.experiments.experiment import Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
     PersistentState,
@@ -226,9 +226,8 @@ def draw_persistent(result: Result) -> Figure:
     return figure
 
 
-def check_persistent(result: Result) -> list[Verdict]:
+def check_persistent(result: Result) -> Verdicts:
     """What persistent noise is for, and what it costs."""
-    verdicts = []
     for size, ways in result.scalars["table"].items():
         counts = [int(k) for k in ways["PMP"]]
         few, many = min(counts), max(counts)
@@ -240,8 +239,7 @@ def check_persistent(result: Result) -> list[Verdict]:
             logs = [math.log(a / b) for a, b in zip(*pair, strict=True)]
             sweeps = "1 sweep" if k == 1 else f"{k} sweeps"
             label = f"{size} spins, {sweeps} a step: log of the error {name}"
-            verdicts.append(claim(label, logs, "at least", 0.0))
-    return verdicts
+            yield claim(label, logs, "at least", 0.0)
 
 
 def independent_bits(result: Result) -> Result:

@@ -23,7 +23,7 @@ from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.shared import baseline, lead, parts, timed_loop
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, mean_and_stderr
 from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
@@ -309,17 +309,15 @@ def rbm_table(result: Result) -> Table:
     )
 
 
-def pmp_is_lowest(result: Result, measure: str = "pairs") -> list[Verdict]:
+def pmp_is_lowest(result: Result, measure: str = "pairs") -> Verdicts:
     """Set every method beside PMP at the sweeps of learning."""
     k = result.config["n_sweeps"]
     ours = scores(result, "PMP", measure)
-    verdicts = []
     for method in (m for m in result.scalars["table"] if m != "PMP"):
         ahead, stderr = lead(scores(result, method, measure), ours, k)
         name = f"{_CLAIMED[measure]} of {method} minus that of PMP at {k} sweeps"
         n = len(ours[k])
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n))
-    return verdicts
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n)
 
 
 def sees_pairs(

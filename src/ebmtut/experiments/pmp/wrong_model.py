@@ -17,7 +17,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp.shared import baseline
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
@@ -157,25 +157,23 @@ def draw_toy(result: Result) -> Figure:
 _WINDOWS = {"theta": 0.02, "KL to Gibbs(theta)": 0.02, "KL to PMP samples": 0.01}
 
 
-def check_toy(result: Result) -> list[Verdict]:
+def check_toy(result: Result) -> Verdicts:
     """Set the paper's start beside the paper, and the symmetric one beside that."""
-    verdicts = []
     table = result.scalars["table"]
     printed = get_fact("pmp/wrong-model").table("four variables")
     for metric, window in _WINDOWS.items():
         entry = ("pmp/wrong-model", "four variables", "PMP", metric)
-        verdicts.append(compare(*entry, table["zero"][metric]))
+        yield compare(*entry, table["zero"][metric])
         mean, stderr = mean_and_stderr(table["zero"][metric])
         of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(table["zero"][metric])}
         if (of_paper := printed.number("PMP", metric)) is not None:
             name = f"PMP: {metric}, distance from the paper's"
-            verdicts.append(claim(name, abs(mean - of_paper), "at most", window, **of))
+            yield claim(name, abs(mean - of_paper), "at most", window, **of)
     if "symmetric" in table:
         zero, symmetric = (table[s]["KL to PMP samples"] for s in SOLVERS[:2])
         differences = [a - b for a, b in zip(zero, symmetric, strict=True)]
         name = "KL to PMP samples: the paper's start minus the symmetric one"
-        verdicts.append(claim(name, differences, "at least", 0.0))
-    return verdicts
+        yield claim(name, differences, "at least", 0.0)
 
 
 def untrained(result: Result) -> Result:

@@ -13,7 +13,7 @@ from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs, grid
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.shared import lead, parts
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 
@@ -79,23 +79,21 @@ def draw_samples(result: Result) -> Figure:
     return figure
 
 
-def check_samples(result: Result) -> list[Verdict]:
+def check_samples(result: Result) -> Verdicts:
     """PMP's samples are ahead of independent pixels, those of LP are not."""
     null, k = result.scalars["null"], result.config["n_sweeps"]
-    verdicts = []
     for method in (m for m in result.scalars["table"] if METHODS[m].kind == "PMP"):
         own = zeros.scores(result, method)
         behind, stderr = lead(own, {j: [null] * len(own[j]) for j in own}, k)
         name = f"log MMD^2 of {method} minus that of independent pixels"
-        verdicts.append(claim(name, behind, "at most", 0.0, stderr=stderr))
+        yield claim(name, behind, "at most", 0.0, stderr=stderr)
     if "reduced" in result.scalars:
         config, table = result.config["reduced"], result.scalars["reduced"]["table"]
         small = replace(result, config=config, scalars={"table": table})
         pmp, lp = (zeros.scores(small, method) for method in ("PMP", "LP"))
         ahead, stderr = lead(lp, pmp, config["n_sweeps"])
         name = "log MMD^2 of LP minus that of PMP, reduced model"
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return verdicts
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr)
 
 
 def nothing_learned(result: Result) -> Result:
