@@ -20,7 +20,7 @@ from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES, Scale
 from ebmtut.experiments.verdicts import Verdict, Verdicts, against_null
-from ebmtut.random import check_seed
+from ebmtut.random import check_seed, make_generator
 from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
 if TYPE_CHECKING:
@@ -32,20 +32,10 @@ C = TypeVar("C")
 
 #: A cell of a table: method and column, say. The empty one is the whole row.
 Names = tuple[str, ...]
+#: The arguments of each cell's job.
+Cells = Mapping[Any, Mapping[str, Any]]
 #: The outcomes of each cell, one a seed.
 Runs = Mapping[Names, list[Outcome]]
-
-
-def _whole(config: Any) -> Mapping[Names, Mapping[str, Any]]:
-    return {(): {"config": config}}
-
-
-def _as_configured(config: Any, names: Names) -> int:
-    return getattr(config, "n_seeds", 1) if names else 1
-
-
-def _nothing(config: Any, seed: int) -> Outcome:
-    return Outcome()
 
 
 def no_claims(result: Result) -> Verdicts:
@@ -113,12 +103,14 @@ class Experiment(Generic[C]):
     job: Callable[..., Outcome]
     figure: Callable[..., Figure]
     check: Callable[[Result], Verdicts]
-    cells: Callable[[C], Mapping[Any, Mapping[str, Any]]] = _whole
-    n_seeds: Callable[[C, Names], int] = _as_configured
+    cells: Callable[[C], Cells] = lambda config: {(): {"config": config}}
+    n_seeds: Callable[[C, Names], int] = lambda config, names: (
+        getattr(config, "n_seeds", 1) if names else 1
+    )
     arrays: Mapping[str, str] = field(default_factory=dict)
     stack: bool = False
     gather: Callable[[C, Runs], Outcome] | None = None
-    extras: Callable[[C, int], Outcome] = _nothing
+    extras: Callable[..., Outcome] = lambda config, seed: Outcome()
     null: Callable[[Result], Result] | None = None
     devices: tuple[str, ...] = ("cpu",)
     batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None
@@ -297,7 +289,7 @@ class Experiment(Generic[C]):
         return against_null(self.id, found, self.check(self.null(result)))
 
 
-def grid(config: Any, **choices: str) -> Mapping[Names, Mapping[str, Any]]:
+def grid(config: Any, **choices: str) -> Cells:
     """Name a cell for every combination of what fields of a configuration list.
 
     ``grid(config, method="methods")`` gives each job one of ``config.methods`` as
@@ -335,6 +327,20 @@ def _by_seed(values: list[Any]) -> Any:
     if not isinstance(values[0], Mapping):
         return values
     return {name: _by_seed([value[name] for value in values]) for name in values[0]}
+
+
+# Seeds of consecutive runs are consecutive, so streams of another name begin far away.
+_OFFSETS = {"training": 0, "evaluation": 1_000_000, "training graphs": 1_000_000}
+
+
+def stream_seed(name: str, seed: int) -> int:
+    """Return the seed of a run's named stream: evaluation shares none with training."""
+    return seed + _OFFSETS[name]
+
+
+def stream(name: str, seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return the generator of a run's named stream."""
+    return make_generator(stream_seed(name, seed), device)
 
 
 def told(function: Callable[..., Any], device: str) -> dict[str, str]:

@@ -37,8 +37,7 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_density,
     evaluate_independent_bits,
 )
-from ebmtut.experiments.experiment import Experiment, Outcome, grid
-from ebmtut.experiments.streams import stream_seed
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream_seed
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath

@@ -6,7 +6,6 @@ Source: Ou, Zhang and Li (2025), Section 4.2 and Appendix E.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -24,7 +23,7 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdicts, claim, compare
 from ebmtut.metrics import negative_log_rmse
@@ -239,7 +238,7 @@ def learning_job(
     )
 
 
-def cells(config: LearningConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LearningConfig) -> Cells:
     """Name a cell for every method and lattice."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {

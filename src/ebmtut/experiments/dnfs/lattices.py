@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -30,8 +30,7 @@ from ebmtut.experiments.dnfs.recipes import (
     LatticeConfig,
     new_network,
 )
-from ebmtut.experiments.experiment import Names, Outcome
-from ebmtut.experiments.streams import stream
+from ebmtut.experiments.experiment import Cells, Names, Outcome, stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
@@ -59,7 +58,7 @@ def column_name(side: int, sigma: float) -> str:
     return f"{side}x{side}, {'critical' if critical else f'{sigma:g}'}"
 
 
-def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LatticeConfig) -> Cells:
     """Name an entry for every method and lattice; other recipes only the first."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {

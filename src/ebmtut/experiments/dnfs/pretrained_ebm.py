@@ -34,9 +34,8 @@ from ebmtut.experiments.dnfs.wide_planes import (
     exact_draws,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
-from ebmtut.experiments.experiment import Experiment, Outcome, grid
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator

@@ -1,6 +1,5 @@
 """drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.random import make_generator
@@ -51,7 +50,7 @@ def _steps(recipe: shared.ImageRecipe, factor: int) -> tuple[tuple[str, int], ..
     return ("recovery likelihood", n), ("score matching", factor * n)
 
 
-def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: FidConfig) -> Cells:
     """Name a cell for every method and set."""
     known = config.by_set()
     recipes = {

@@ -1,6 +1,5 @@
 """drl/langevin-steps (Figure 9): quality over training for several K."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from torch import nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
@@ -64,7 +63,7 @@ def steps_job(
     )
 
 
-def cells(config: StepsConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: StepsConfig) -> Cells:
     """Name a cell for every K."""
     alike = {k: getattr(config, k) for k in ("n_sampling", "n_looks", "n_samples")}
     return {

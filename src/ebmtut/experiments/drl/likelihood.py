@@ -61,9 +61,7 @@ def likelihood_job(
     recipe = config.recipe
     energy = shared.trained_once(recipe, seed, checkpoint, device).energy
     generator = make_generator(seed + 2, device)
-    levels = shared.draw_images(energy, recipe, config.n_samples, generator=generator)[
-        1:
-    ]
+    drawn = shared.draw_images(energy, recipe, config.n_samples, generator=generator)
     held_out = shared.image_set(recipe.data).held_out
     zeros = torch.zeros(len(held_out), dtype=torch.long)
     noisy = recipe.noise.perturb(held_out, zeros, generator=make_generator(seed + 3))
@@ -71,7 +69,7 @@ def likelihood_job(
         energies = at_level(energy, 0)(noisy).double()
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
-    found = [log_partition_chain(energy, levels[:, :n]) for n in counts]
+    found = [log_partition_chain(energy, drawn[1:, :n]) for n in counts]
     n_dims, log_z = held_out[0].numel(), found[-1].levels[0]
     bits = {"recovery likelihood": bits_per_dimension(energies, n_dims, log_z)}
     for name, nats in known_densities(recipe, noisy).items():

@@ -1,7 +1,6 @@
 """drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,20 +14,17 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.energies import EnergyFunction, at_level, conditional_energy
+from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
-from ebmtut.samplers import AdaptedStep, adapt_step_size, denoised, hmc, run_chain
+from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.
-RECIPES: Mapping[str, shared.ImageRecipe] = {
-    "recipe": shared.QUICK,
-    "ten times as long": shared.FULL,
-}
+RECIPES = (("recipe", shared.QUICK), ("ten times as long", shared.FULL))
 #: Four times the rate, and no clipping.
 HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 
@@ -38,7 +34,7 @@ HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 class LongRunConfig:
     """Which trainings, and how long their chains."""
 
-    recipes: tuple[tuple[str, shared.ImageRecipe], ...] = tuple(RECIPES.items())
+    recipes: tuple[tuple[str, shared.ImageRecipe], ...] = RECIPES
     factors: tuple[Count, ...] = (1, 4, 16, 64)
     n_moves: tuple[Count, ...] = (10, 100, 400)  # increasing
     n_samples: Annotated[int, Range(low=64)] = 500
@@ -98,8 +94,9 @@ def walk(
     generator: torch.Generator,
 ) -> list[float]:
     """Run Hamiltonian Monte Carlo on level 0; return distances on the way."""
-    level = at_level(energy, 0)
-    size = adapted(level, x[:64], recipe.noise.noises[0], generator).step_size
+    level, first = at_level(energy, 0), 0.5 * recipe.noise.noises[0]
+    make = partial(hmc, level)
+    size = adapt_step_size(make, x[:64], first, generator=generator).step_size
     distances = []
     for made, n in zip((0, 0, *n_moves), (0, *n_moves), strict=False):
         if n > made:
@@ -115,21 +112,14 @@ def adapted_steps(
     levels: Tensor,
     generator: torch.Generator,
 ) -> np.ndarray:
-    """Adapt the step size on every level: sizes, and acceptance rates."""
+    """Adapt the step size on every level, to accept 0.6 to 0.9: sizes, and rates."""
     found, noise = [], recipe.noise
     for t in range(recipe.n_levels):
         x, above = levels[t, :64], levels[t + 1, :64]
         given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
-        found.append(adapted(given, x, noise.noises[t], generator)[:2])
+        first, make = 0.5 * noise.noises[t], partial(hmc, given)
+        found.append(adapt_step_size(make, x, first, generator=generator)[:2])
     return np.array(found).T
-
-
-def adapted(
-    energy: EnergyFunction, x: Tensor, noise: float, generator: torch.Generator
-) -> AdaptedStep:
-    """Find a step size whose acceptance rate is in [0.6, 0.9]."""
-    make = partial(hmc, energy)
-    return adapt_step_size(make, x, 0.5 * noise, generator=generator)
 
 
 def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
@@ -154,7 +144,7 @@ def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray,
     return np.array(seen, dtype=np.float64), message
 
 
-def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LongRunConfig) -> Cells:
     """Name a cell for every training."""
     alike = {k: getattr(config, k) for k in ("factors", "n_moves", "n_samples")}
     return {(name,): {"recipe": recipe} | alike for name, recipe in config.recipes}
@@ -253,9 +243,7 @@ EXPERIMENT = Experiment(
     id="drl/long-run",
     title="Long-run chains",
     presets={
-        "quick": LongRunConfig(
-            (("recipe", shared.QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
-        ),
+        "quick": LongRunConfig(RECIPES[:1], factors=(1, 4, 16), n_moves=(10, 100)),
         "full": LongRunConfig(n_seeds=5),
         # T1k and chains of 1, 10 and 100 steps per level. One Langevin step in training
         # stands for the normal approximation, so that chains have a length; the paper's

@@ -1,11 +1,10 @@
 """drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,20 +13,9 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.drl.plane import (
-    METHODS,
-    METRICS,
-    PAPER,
-    PLANE,
-    PlaneConfig,
-    exact_log_density,
-    exact_row,
-    gaussian_fit,
-    noised_log_density,
-    plane_job,
-    plane_noise,
-)
-from ebmtut.experiments.experiment import Experiment, Outcome, Runs, nested
+from ebmtut.experiments.drl import plane as shared
+from ebmtut.experiments.drl.plane import METHODS, PLANE, exact_log_density
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs, nested
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
@@ -45,14 +33,14 @@ class MarginalConfig:
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
     elsewhere: tuple[Annotated[str, OneOf(METHODS)], ...] = (MANY, "score matching")
-    plane: PlaneConfig = field(default_factory=PlaneConfig)
+    plane: shared.PlaneConfig = field(default_factory=shared.PlaneConfig)
     n_seeds: Count = 1
 
     def __post_init__(self) -> None:
         check_range("number of densities", len(self.densities), low=1, integer=True)
 
 
-def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+def cells(config: MarginalConfig) -> Cells:
     """Name a cell for every method and density."""
     # log Z belongs to the board's experiment.
     alike = {"config": config.plane, "partition": False}
@@ -66,7 +54,7 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
 def references(config: MarginalConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
-    rows = {"Gaussian fit": gaussian_fit, "exact": exact_row}
+    rows = {"Gaussian fit": shared.gaussian_fit, "exact": shared.exact_row}
     return Outcome(
         {row: {d: of(d, seed, n) for d in config.densities} for row, of in rows.items()}
     )
@@ -86,7 +74,7 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
 def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
     """Draw the densities that the methods learned on the first density, two a row."""
     density = result.config["densities"][0]
-    names = tuple(result.config["methods"]) if methods is None else methods
+    names = methods or tuple(result.config["methods"])
     n_rows = -(-len(names) // 2)
     figure, axes = plt.subplots(
         n_rows, 2, figsize=panel_size(n_rows, 2, aspect=0.8), squeeze=False
@@ -127,30 +115,16 @@ def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
         landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
 
 
-#: Columns of the table of methods, and what they show.
-COLUMNS = {**METRICS, "CPU time [s]": "seconds"}
-
-
-def methods_table(
-    result: Result,
-    methods: tuple[str, ...] = tuple(METHODS),
-    heads: tuple[str, ...] = tuple(COLUMNS),
-) -> Table:
-    """Tabulate methods on the checkerboard, beside the Gaussian fit and the data."""
-    rows = {
-        METHODS[name].printed: f"table/{name}/checkerboard"
-        for name in methods
-        if name in result.config["methods"]
-    }
-    return Pivot(
-        head="method",
-        rows=rows
-        | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
-        columns={head: COLUMNS[head] for head in heads},
-        caption="{plane[n_steps]} updates of recovery likelihood, the other methods "
-        "in about equal CPU time. Trainings of each: {n_seeds}.",
-        kinds={"Gaussian fit": "null", "exact": "exact"},
-    )(result)
+#: The methods on the checkerboard, beside the Gaussian fit and the data.
+methods_table = Pivot(
+    head="method",
+    rows={how.printed: f"table/{name}/checkerboard" for name, how in METHODS.items()}
+    | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
+    columns={**shared.METRICS, "CPU time [s]": "seconds"},
+    caption="{plane[n_steps]} updates of recovery likelihood, the other methods "
+    "in about equal CPU time. Trainings of each: {n_seeds}.",
+    kinds={"Gaussian fit": "null", "exact": "exact"},
+)
 
 
 def _modes(width: float, d: int) -> tuple[list[str], list[Cell]]:
@@ -227,14 +201,15 @@ def _gaussian_fit_of_modes(width: float) -> float:
 
 def densities_table(result: Result) -> Table:
     """Tabulate the divergences of all densities, by method."""
-    densities, noise = result.config["densities"], plane_noise("score matching")
+    densities, noise = result.config["densities"], shared.plane_noise("score matching")
     columns: dict[str, list[Cell]] = {"density": list(densities)}
     for name in result.config["elsewhere"]:
         learned = result.scalars["table"][name]
         rows = [learned.get(density, {}).get("kl", [None]) for density in densities]
         columns[METHODS[name].printed] = [mean_and_stderr(row) for row in rows]
     columns["its noise"] = [
-        PLANE.kl(exact_log_density(d), noised_log_density(d, noise)) for d in densities
+        PLANE.kl(exact_log_density(d), shared.noised_log_density(d, noise))
+        for d in densities
     ]
     fits = result.scalars["Gaussian fit"]
     columns["Gaussian fit"] = [fits[density]["kl"] for density in densities]
@@ -284,18 +259,18 @@ EXPERIMENT = Experiment(
     presets={
         "quick": MarginalConfig(
             ("checkerboard", "moons", "pinwheel"),
-            plane=PlaneConfig(n_steps=250, n_samples=2000),
+            plane=shared.PlaneConfig(n_steps=250, n_samples=2000),
         ),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
-            plane=PlaneConfig(n_steps=600),
+            plane=shared.PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
         # The paper's two methods; the density, which it does not name, is our choice.
-        "paper": MarginalConfig(methods=("recovery", "short-run"), plane=PAPER),
+        "paper": MarginalConfig(methods=("recovery", "short-run"), plane=shared.PAPER),
     },
     cells=cells,
-    job=plane_job,
+    job=shared.plane_job,
     gather=gather,
     extras=references,
     figure=draw,

@@ -1,7 +1,6 @@
 """drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.random import make_generator
@@ -43,7 +42,7 @@ def seeds_of(config: SamplesConfig, names: Names) -> int:
     return config.n_seeds[place % len(config.n_seeds)]
 
 
-def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: SamplesConfig) -> Cells:
     """Name a cell for every set."""
     alike = {"n_samples": config.n_samples, "with_levels": True}
     return {(name_of(recipe),): {"recipe": recipe} | alike for recipe in config.recipes}

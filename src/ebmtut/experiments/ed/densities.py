@@ -34,8 +34,8 @@ from ebmtut.experiments.ed.recipes import (
     fit_densities,
     fit_density,
 )
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
-from ebmtut.experiments.streams import stream, stream_seed
+from ebmtut.experiments.experiment import Cells, Experiment, stream, stream_seed
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
@@ -165,7 +165,7 @@ def recipe_of(method: str, recipe: Recipe) -> Recipe:
     return replace(recipe, method=method, learning_rate=rate)
 
 
-def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: DensityConfig) -> Cells:
     """Name an entry for every method and density."""
     return {
         (method, density): {

@@ -34,8 +34,7 @@ from ebmtut.checks import (
 from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
-from ebmtut.experiments.streams import stream
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
@@ -351,7 +350,7 @@ class ImagesConfig:
     n_seeds: Count = 1
 
 
-def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: ImagesConfig) -> Cells:
     """Name an entry for every method and set."""
     rate = config.model.learning_rate
     return {

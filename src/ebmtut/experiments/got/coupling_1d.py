@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
@@ -58,9 +58,7 @@ def methods_of(config: Mapping[str, Any]) -> list[Method]:
     ]
 
 
-def cells_of(
-    methods: Iterable[Method], budgets: Sequence[int], n_points: int
-) -> Mapping[Names, Mapping[str, Any]]:
+def cells_of(methods: Iterable[Method], budgets: Sequence[int], n_points: int) -> Cells:
     """Name a cell for every method and budget."""
     return {
         (method.key, str(budget)): {

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
@@ -51,7 +51,7 @@ def methods_of(config: Mapping[str, Any]) -> list[Method]:
     return [Method(key, label, "Gibbs-OT", f) for key, label, f in names]
 
 
-def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: TemperatureBoundConfig) -> Cells:
     """Name a cell for every schedule and every budget."""
     alone = replace(config, budgets=(), fractions=(), n_seeds=1)
     return {

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Natural, OneOf, Range, check_range, checked
 from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
-from ebmtut.experiments.experiment import Experiment, Outcome, Runs
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, compare
 from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
@@ -190,7 +190,7 @@ MOST_SOLVED = 20
 METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
 
 
-def cells(config: ImagesConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: ImagesConfig) -> Cells:
     """Name a cell for every method."""
     return {method: {"method": method, "config": config} for method in METHODS}
 

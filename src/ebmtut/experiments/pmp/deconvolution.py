@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import ShapeImages, shape_images
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Outcome
 from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
@@ -180,7 +180,7 @@ def deconvolution_job(
     )
 
 
-def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: DeconvolutionConfig) -> Cells:
     """Name a cell for every protocol."""
     alone = {"config": replace(config, protocols=(), n_seeds=1)}
     return {name: {"protocol": PROTOCOLS[name], **alone} for name in config.protocols}

@@ -21,7 +21,7 @@ from ebmtut.exact import (
     torus_log_partition,
     transfer_log_partition,
 )
-from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
 from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import (
@@ -180,7 +180,7 @@ def _maximise(
     return states, dual.bound, float(dual.n_sweeps.double().mean())
 
 
-def cells(config: LogPartitionConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LogPartitionConfig) -> Cells:
     """Name a cell for every ensemble and size."""
     alone = replace(config, ensembles=(), sizes=())
     return {

@@ -7,7 +7,6 @@ are learned from samples with new noise at every step, or with noise kept in par
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
@@ -181,7 +180,7 @@ def persistent_job(
     )
 
 
-def cells(config: PersistentConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: PersistentConfig) -> Cells:
     """Name a cell for every size, way of learning and number of sweeps."""
     ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
     alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)

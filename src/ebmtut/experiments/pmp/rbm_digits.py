@@ -20,7 +20,7 @@ from ebmtut import metrics
 from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.shared import baseline, lead, parts, timed_loop
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, mean_and_stderr
@@ -172,7 +172,7 @@ def rbm_job(
 _LP_METHODS = ("PMP", "Gibbs-reset", "LP")
 
 
-def cells(config: RBMConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: RBMConfig) -> Cells:
     """Name a cell for every method; and of a problem that linear programs can do."""
     own = replace(config, methods=(), n_seeds=1, lp_steps=0)
     small = _reduced(own, config.lp_steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,7 +18,7 @@ from torch import Tensor
 from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
-from ebmtut.experiments.experiment import Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp import chains, shared
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
@@ -153,7 +152,7 @@ def structured_job(
     )
 
 
-def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: StructuredConfig) -> Cells:
     """Name a cell for every graph, way of learning, method and amount of it."""
     plans = [
         ("reset", m, k)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.experiment import Experiment, Names, Outcome, Runs, grid, nested
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, grid, nested
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.shared import lead, parts
@@ -25,7 +25,7 @@ class ZerosSamplesConfig(zeros.ZerosConfig):
     reduced: zeros.ZerosConfig = field(default_factory=zeros.ZerosConfig)
 
 
-def cells(config: ZerosSamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: ZerosSamplesConfig) -> Cells:
     """Name a cell for every method, twice: in full, and at the size of programs."""
     small = grid(config.reduced, method="methods")
     reduced = {("reduced", *names): job for names, job in small.items()}
