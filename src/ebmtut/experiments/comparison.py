@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,24 +201,20 @@ def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
     return float(found.cost[np.argmax(found.error <= goal)])
 
 
-def _ranked(costs: Mapping[str, float | None]) -> str:
-    """Name the two methods with the lowest values, and the values."""
-    known = sorted((v, k) for k, v in costs.items() if v is not None)
-    words = (
-        f"{name} {value:,.0f}" if value > 99 else f"{name} {value:.2g}"
-        for value, name in known[:2]
-    )
-    return ", ".join(words) or "none"
+def _ranked(values: Mapping[str, float | None]) -> list[str]:
+    """Name the methods with their values, the lowest first."""
+    known = sorted((v, k) for k, v in values.items() if v is not None)
+    return [f"{k} {v:,.0f}" if v > 99 else f"{k} {v:.2g}" for v, k in known]
 
 
 def sampling_table(results: Mapping[str, Result]) -> Table:
     """Tabulate the cheapest two methods of each sampling problem."""
     columns: dict[str, list[Cell]] = {"energy": [SAMPLING[f] for f in results]}
     for cost, title in COSTS.items():
-        columns[title] = [
-            _ranked({m: cost_to_arrive(r, m, cost) for m in r.scalars["methods"]})
-            for r in results.values()
-        ]
+        for result in results.values():
+            methods = result.scalars["methods"]
+            ranked = _ranked({m: cost_to_arrive(result, m, cost) for m in methods})
+            columns.setdefault(title, []).append(", ".join(ranked[:2]) or "none")
     return Table(
         columns,
         caption="The two methods that first come within twice the error of exact "
@@ -229,13 +225,13 @@ def sampling_table(results: Mapping[str, Result]) -> Table:
 
 def learning_table(results: Mapping[str, Result]) -> Table:
     """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
-    lowest = [sorted(_lowest(result)) for result in results.values()]
+    ranked = [_ranked(_lowest(result)) for result in results.values()]
     baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
     columns: dict[str, list[Cell]] = {
         "model": [LEARNING[file] for file in results],
-        "lowest": [told[0][1] for told in lowest],
-        "second": [told[1][1] for told in lowest],
-        "highest": [told[-1][1] for told in lowest],
+        "lowest": [names[0] for names in ranked],
+        "second": [names[1] for names in ranked],
+        "highest": [names[-1] for names in ranked],
         "baseline": [float(f"{value:.2g}") for value in baselines],
     }
     return Table(
@@ -245,13 +241,12 @@ def learning_table(results: Mapping[str, Result]) -> Table:
     )
 
 
-def _lowest(result: Result) -> Iterator[tuple[float, str]]:
-    """Yield the lowest error of each method, and its words."""
-    for name in result.scalars["methods"]:
-        found = curve(result, name, "seconds")
-        if found is not None:
-            error = float(found.error.min())
-            yield error, f"{name} {error:.2g}"
+def _lowest(result: Result) -> dict[str, float]:
+    """Return the lowest error of each method that has any."""
+    curves = {
+        name: curve(result, name, "seconds") for name in result.scalars["methods"]
+    }
+    return {k: float(found.error.min()) for k, found in curves.items() if found}
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:

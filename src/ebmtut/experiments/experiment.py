@@ -45,75 +45,56 @@ def no_claims(result: Result) -> Verdicts:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[C]):
-    """A figure or table as a computation: what it is, and nothing of how it runs.
+    """A figure or table as a computation: what it is, and nothing of how it runs."""
 
-    Attributes
-    ----------
-    id, title
-        The row of the facts; a short title.
-    presets
-        The configuration, a frozen dataclass, of each scale that is defined.
-    job
-        ``job(**cell, seed=...) -> Outcome``, which also gets ``device`` ("cpu" or
-        "cuda") and, where outcomes are kept, ``checkpoint`` (see `run_jobs`) if it
-        has parameters of these names. Importable: workers call it by name.
-    cells
-        ``cells(config)`` names the cells of the table and gives the arguments of
-        their jobs. Without it the row is one job, of ``config`` and ``seed``, whose
-        outcome is the result: for a row that is no table.
-    n_seeds
-        ``n_seeds(config, names)``: how often a cell is repeated, with seeds ``seed``,
-        ``seed + 1`` and so on; by default ``config.n_seeds`` if there is one, else 1.
-    arrays
-        Under which names the result keeps a job's arrays: ``{"coupling": "{cell}"}``
-        keeps ``coupling`` as ``method/column``, ``"*"`` stands for all others, whose
-        name is ``{name}``. What is not named is not kept.
-    stack
-        Whether arrays are stacked over the seeds; else the first seed's are kept (the
-        first that has them).
-    gather
-        ``gather(config, runs) -> Outcome``, in place of the nested table of lists and
-        of `arrays`, where the result has another form.
-    extras
-        ``extras(config, seed) -> Outcome``: truth, null and exact rows. Gets
-        ``device``, too, if it has such a parameter.
-    null
-        ``null(result) -> Result``: what the same run would have given if nothing
-        had been learned (the model untrained, the bits independent, J = 0, one
-        method no different from another), with as much of the result as `check`
-        reads. A claim of ours must fail there, or be marked a sanity check.
-    figure
-        ``figure(result) -> Figure``, a pure function.
-    check
-        ``check(result)`` yields a `Verdict` for each claim, by `compare` and `claim`.
-    devices
-        Where its jobs can run: "cpu", "cuda" or both.
-    batch
-        Makes all jobs at once in one process, with the numbers of `job` up to
-        rounding (see `run_jobs`). With a parameter ``cuda_graph`` it can record the
-        steps of a training, and have a GPU replay them.
-    parallel
-        Whether jobs may run beside each other. Not those whose time is the result,
-        or that spread over the cores by themselves.
-    """
-
+    #: The row of the facts; a short title.
     id: str
     title: str
+    #: The configuration, a frozen dataclass, of each scale that is defined.
     presets: Mapping[str, C]
+    #: ``job(**cell, seed=...)``, which also gets ``device`` ("cpu" or "cuda") and,
+    #: where outcomes are kept, ``checkpoint`` (see `run_jobs`) if it has parameters of
+    #: these names. Importable: workers call it by name.
     job: Callable[..., Outcome]
+    #: A pure function.
     figure: Callable[..., Figure]
+    #: Yields a `Verdict` for each claim, by `compare` and `claim`.
     check: Callable[[Result], Verdicts]
+    #: Names the cells of the table and gives the arguments of their jobs. Without it
+    #: the row is one job, of ``config`` and ``seed``, whose outcome is the result: for
+    #: a row that is no table.
     cells: Callable[[C], Cells] = lambda config: {(): {"config": config}}
+    #: ``n_seeds(config, names)``: how often a cell is repeated, with seeds ``seed``,
+    #: ``seed + 1`` and so on.
     n_seeds: Callable[[C, Names], int] = lambda config, names: (
         getattr(config, "n_seeds", 1) if names else 1
     )
+    #: Under which names the result keeps a job's arrays: ``{"coupling": "{cell}"}``
+    #: keeps ``coupling`` as ``method/column``, ``"*"`` stands for all others, whose
+    #: name is ``{name}``. What is not named is not kept.
     arrays: Mapping[str, str] = field(default_factory=dict)
+    #: Whether arrays are stacked over the seeds; else the first seed's are kept (the
+    #: first that has them).
     stack: bool = False
+    #: In place of the nested table of lists and of `arrays`, where the result has
+    #: another form.
     gather: Callable[[C, Runs], Outcome] | None = None
+    #: ``extras(config, seed)``: truth, null and exact rows. Gets ``device``, too, if it
+    #: has such a parameter.
     extras: Callable[..., Outcome] = lambda config, seed: Outcome()
+    #: What the same run would have given if nothing had been learned (the model
+    #: untrained, the bits independent, J = 0, one method no different from another),
+    #: with as much of the result as `check` reads. A claim of ours must fail there, or
+    #: be marked a sanity check.
     null: Callable[[Result], Result] | None = None
+    #: Where its jobs can run: "cpu", "cuda" or both.
     devices: tuple[str, ...] = ("cpu",)
+    #: Makes all jobs at once in one process, with the numbers of `job` up to rounding
+    #: (see `run_jobs`). With a parameter ``cuda_graph`` it can record the steps of a
+    #: training, and have a GPU replay them.
     batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None
+    #: Whether jobs may run beside each other. Not those whose time is the result, or
+    #: that spread over the cores by themselves.
     parallel: bool = True
 
     def config(self, scale: str, **knobs: Any) -> C:
@@ -123,16 +104,11 @@ class Experiment(Generic[C]):
     def has_papers_setting(self, scale: str) -> bool:
         """Whether a preset is the paper's own setting, with as many seeds or more."""
         config, paper = self.config(scale), self.presets.get("paper")
-        if paper is None:
+        n_seeds, wanted = (getattr(c, "n_seeds", 1) for c in (config, paper))
+        if paper is None or n_seeds < wanted:
             return False
-        if getattr(config, "n_seeds", 1) < getattr(paper, "n_seeds", 1):
-            return False
-        names = [f.name for f in fields(config)]  # type: ignore[arg-type]
-        return all(
-            getattr(config, name) == getattr(paper, name)
-            for name in names
-            if name != "n_seeds"
-        )
+        names = {f.name for f in fields(config)} - {"n_seeds"}  # type: ignore[arg-type]
+        return all(getattr(config, name) == getattr(paper, name) for name in names)
 
     def device(self, name: str) -> str:
         """Turn a device's name into one that is there and that the row can use."""

@@ -44,12 +44,11 @@ def run_experiment(
     seed: int = 0,
     device: str = "auto",
     root: Path | None = None,
-    progress: bool = False,
-    time_limit: float | None = None,
     in_one_batch: bool = False,
     cuda_graph: bool = False,
+    **options: Any,
 ) -> tuple[Path, list[Verdict]]:
-    """Run a preset of an experiment and store what it gave."""
+    """Run a preset, with options of `Experiment.run`, and store what it gave."""
     experiment.config(scale)
     check_seed(seed)
     device = experiment.device(device)
@@ -73,11 +72,10 @@ def run_experiment(
             scale,
             seed=seed,
             device=device,
-            progress=progress,
             checkpoints=kept,
-            time_limit=time_limit,
             in_one_batch=in_one_batch,
             cuda_graph=cuda_graph,
+            **options,
         )
         # Stored before anything else can fail; judged and drawn from the stored file.
         save_result(result, root)
@@ -93,10 +91,8 @@ def redraw(
     """Judge and draw a stored result again, computing nothing."""
     result = load_result(experiment.id, scale, root)
     verdicts = experiment.verdicts(result)
-    evidence = [to_json(verdict) for verdict in verdicts]
-    judged = dataclasses.replace(
-        result, scalars=result.scalars | {"verdicts": evidence}
-    )
+    evidence = {"verdicts": [to_json(verdict) for verdict in verdicts]}
+    judged = dataclasses.replace(result, scalars=result.scalars | evidence)
     picture = _png(experiment, result)
     folder = save_result(judged, root)
     replace_file(folder / "figure.png", picture)
