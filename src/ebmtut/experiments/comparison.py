@@ -1,7 +1,5 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

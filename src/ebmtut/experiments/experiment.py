@@ -1,7 +1,5 @@
 """A row of the facts as one declaration, and the runner that all rows share."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import time
@@ -57,7 +55,7 @@ class Experiment(Generic[C]):
     #: these names. Importable: workers call it by name.
     job: Callable[..., Outcome]
     #: A pure function.
-    figure: Callable[..., Figure]
+    figure: Callable[..., "Figure"]
     #: Yields a `Verdict` for each claim, by `compare` and `claim`.
     check: Callable[[Result], Verdicts]
     #: Names the cells of the table and gives the arguments of their jobs. Without it

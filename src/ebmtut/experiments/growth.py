@@ -1,7 +1,5 @@
 """Stored measurements of speed: growth beside a peer and a floor, a flow's steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

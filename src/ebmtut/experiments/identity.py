@@ -8,8 +8,6 @@ module of kernels for the GPU, ``*_triton``, can't be imported everywhere: it co
 its text, so that a digest is the same on all machines.
 """
 
-from __future__ import annotations
-
 import ast
 import dis
 import importlib

@@ -1,7 +1,5 @@
 """Tables, pictures and the little model of the pages on rows of one's own."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Mapping

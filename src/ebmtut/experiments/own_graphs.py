@@ -1,7 +1,5 @@
 """Pictures and errors of the page on a graph of one's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

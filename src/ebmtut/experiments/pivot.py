@@ -1,7 +1,5 @@
 """Tables that only select and average, declared as data and drawn by one function."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

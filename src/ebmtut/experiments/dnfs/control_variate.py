@@ -1,7 +1,5 @@
 """Two estimators of the time derivative of log Z_t (Figure 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ With eight bits likelihoods and distances are sums over 256 states.
 Source: Ou, Zhang and Li (2025), Section 4.2; EB-GFN: Zhang et al. (2022).
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

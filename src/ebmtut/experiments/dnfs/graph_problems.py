@@ -4,8 +4,6 @@ A flow is trained on random graphs of one size and evaluated on others, whose op
 is known, beside annealed chains, which learn nothing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

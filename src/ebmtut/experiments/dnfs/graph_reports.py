@@ -1,7 +1,5 @@
 """Fractions of the optimum: verdicts, the figure and the tables of graph problems."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated

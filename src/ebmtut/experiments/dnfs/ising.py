@@ -1,7 +1,5 @@
 """Row dnfs/ising (Figures 5 and 15): sampling the 10x10 Ising model."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

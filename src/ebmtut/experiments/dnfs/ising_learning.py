@@ -4,8 +4,6 @@ The data are those of the row ed/ising-rmse: the same lattices, samples and scor
 Source: Ou, Zhang and Li (2025), Section 4.2 and Appendix E.2.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple

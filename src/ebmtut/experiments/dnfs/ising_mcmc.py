@@ -1,7 +1,5 @@
 """Row dnfs/ising-mcmc (Figure 13): energies after 64 steps of Markov chains."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Tables and the figure of lattices that the pages show, and samples drawn live."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1. Exact distributio
 the energy and of two spins are those of `ebmtut.exact.torus`.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

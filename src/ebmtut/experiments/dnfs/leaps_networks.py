@@ -1,7 +1,5 @@
 """Row dnfs/leaps-networks (Figure 12): LEAPS with a convolution and a transformer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

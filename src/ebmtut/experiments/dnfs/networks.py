@@ -1,7 +1,5 @@
 """Locally equivariant networks compared (Figures 3 and 14)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ its constant, the distribution of a flow's states and every distance are exact s
 Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -5,8 +5,6 @@ estimate, as `wide_planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.
 Appendix E.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Tables of the stored studies: run by run, beside sums over states, and failures."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Row dnfs/taylor-ratio (Figure 9): what a first-order ratio costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

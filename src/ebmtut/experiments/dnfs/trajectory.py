@@ -1,7 +1,5 @@
 """Row dnfs/trajectory (Figure 17): from noise to data and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt

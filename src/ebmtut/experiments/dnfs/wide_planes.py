@@ -5,8 +5,6 @@ presets use this module; the stored runs have few bits. Source: Ou, Zhang and Li
 Sections 4.1 and 4.2, Appendix E.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -3,8 +3,6 @@
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -3,8 +3,6 @@
 A seed that diverged has no numbers: NaN in a new result, None in a stored one.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Experiment ed/densities-table (Table 1): NLL and MMD on seven densities."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiment ed/epsilon (Figures 5 and 6): ED-Bern over the flip probability."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

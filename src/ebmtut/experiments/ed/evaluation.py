@@ -4,8 +4,6 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2; but samples are indep
 and the NLL is compared with the exact entropy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

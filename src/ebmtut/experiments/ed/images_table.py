@@ -1,7 +1,5 @@
 """Experiment ed/images-table (Table 2): likelihoods of energies of binary images."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

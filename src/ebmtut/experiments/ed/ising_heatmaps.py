@@ -1,7 +1,5 @@
 """Experiment ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """Experiment ed/ising-rmse (Table 3): the error of learned couplings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One density learned in many ways: what ed/epsilon, ed/window, ed/w-and-m share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial

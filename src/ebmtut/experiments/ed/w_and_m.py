@@ -1,7 +1,5 @@
 """Experiment ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Experiment ed/window (Figure 7): ED-Pool over the size of the window."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Experiment got/coulomb (Figure 3): two uniform distributions that repel."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Experiment got/coupling-1d (Figure 2): solvers of a problem with two modes."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Experiment got/gibbs-bands (Figure 1): how wide the conditional distributions are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiment got/temperature-bound: Eq. 24 along runs, Theorem A.2 by simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace

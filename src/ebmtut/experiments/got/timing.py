@@ -1,7 +1,5 @@
 """Experiment got/timing: what an oracle's gradients cost, and their gap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any

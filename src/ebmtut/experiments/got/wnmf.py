@@ -1,7 +1,5 @@
 """Wasserstein NMF of a set of images by three methods: what two experiments share."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Experiment pmp/coordinate-descent (Figure 8): RBMs learned by coordinate descent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt

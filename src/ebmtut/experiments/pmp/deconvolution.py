@@ -1,7 +1,5 @@
 """Experiment pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Experiment pmp/log-partition (Figure 1, left and centre)."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping

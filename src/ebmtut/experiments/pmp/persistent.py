@@ -4,8 +4,6 @@ The paper describes persistent PMP and reports no experiment. Here random spin g
 are learned from samples with new noise at every step, or with noise kept in part.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Experiment pmp/rbm (Figures 3 and 6): RBMs that learn all digits."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure

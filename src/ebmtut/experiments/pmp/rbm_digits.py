@@ -1,7 +1,5 @@
 """RBMs that learn digits and are evaluated: what three experiments share."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Experiment pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt

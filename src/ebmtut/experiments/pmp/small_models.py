@@ -1,7 +1,5 @@
 """Max-product on a few spins: what the chapter's first page measures and draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

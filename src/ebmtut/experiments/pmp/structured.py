@@ -1,7 +1,5 @@
 """Experiment pmp/structured (Figures 2 and 5): a lattice and a random graph."""
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from dataclasses import dataclass, replace

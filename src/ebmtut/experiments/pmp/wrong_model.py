@@ -1,7 +1,5 @@
 """Experiment pmp/wrong-model (Section 5.1): four spins, and a wrong parameter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

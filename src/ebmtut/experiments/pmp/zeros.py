@@ -1,7 +1,5 @@
 """A fully observed model of a digit's contours: what rows pmp/zeros-... share."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

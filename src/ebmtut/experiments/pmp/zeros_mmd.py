@@ -1,7 +1,5 @@
 """Experiment pmp/zeros-mmd (Figure 4, bottom left): every sampler, by its sweeps."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Experiment pmp/zeros-samples (Figure 4): pictures, also of linear programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 
