@@ -127,37 +127,25 @@ def deconvolution_job(
     images = pad(data.images, [protocol.border] * 4).to(device)
     generator = make_generator(seed, device)
     start = time.process_time()
-    side = config.feature_side
+    side, n_features = config.feature_side, config.n_features
     change = float("nan")
+    of: dict[str, Any] = {"generator": generator}
+    of |= {"location_prior": LOCATION_PRIOR, "feature_prior": FEATURE_PRIOR}
     if protocol.sampler == "PMP":
-        sample = sample_deconvolution(
-            images,
-            config.n_features,
-            (side, side),
-            config.n_sweeps,
-            location_prior=LOCATION_PRIOR,
-            feature_prior=FEATURE_PRIOR,
-            location_copies=max(1, protocol.copies_a_pixel * side**2),
-            damping=protocol.damping,
-            n_starts=protocol.n_starts,
-            generator=generator,
-        )
+        copies = max(1, protocol.copies_a_pixel * side**2)
+        of |= {"damping": protocol.damping, "n_starts": protocol.n_starts}
+        sizes = (n_features, (side, side), config.n_sweeps)
+        sample = sample_deconvolution(images, *sizes, location_copies=copies, **of)
         s, w = sample.locations.cpu(), sample.features.cpu()
         change = float(sample.changes[-1])
     else:
         n = images.shape[-1] - side + 1
-        shape = (config.n_images, config.n_features, n, n)
+        shape = (config.n_images, n_features, n, n)
         s = bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator)
-        pixels = torch.full((config.n_features, side, side), FEATURE_PRIOR)
+        pixels = torch.full((n_features, side, side), FEATURE_PRIOR)
+        w = bernoulli(pixels, generator=generator)
         s, w = deconvolution_gibbs(
-            images,
-            s,
-            bernoulli(pixels, generator=generator),
-            config.n_sweeps,
-            evidence=EVIDENCE,
-            location_prior=LOCATION_PRIOR,
-            feature_prior=FEATURE_PRIOR,
-            generator=generator,
+            images, s, w, config.n_sweeps, evidence=EVIDENCE, **of
         )
     seconds = time.process_time() - start
     border = [-protocol.border] * 4

@@ -116,10 +116,8 @@ def log_partition_job(
         else:
             model, log_z = dense_model(size, ensemble.n_uniform, generator=generator)
         n = config.n_on_lattice if is_lattice else config.n_perturbations
-        noise = logistic(
-            (n, model.n_sites), generator=generator, dtype=torch.float64
-        ).to(device)
-        model = model.to(device)
+        of: Any = {"generator": generator, "dtype": torch.float64}
+        noise, model = logistic((n, model.n_sites), **of).to(device), model.to(device)
         found, bound, sweeps = _maximise(model, noise, ensemble, config, seconds)
         n_sweeps.append(sweeps)
         with torch.no_grad():
@@ -172,9 +170,7 @@ def _maximise(
         # The relaxation of an attractive model is integral, hence exact.
         solve("exact", relax, unaries)
     dual = found["MPLP"]
-    states = {
-        name: getattr(solution, "x", solution) for name, solution in found.items()
-    }
+    states = {name: getattr(solved, "x", solved) for name, solved in found.items()}
     return states, dual.bound, float(dual.n_sweeps.double().mean())
 
 

@@ -167,20 +167,13 @@ def rbm_job(
     return Outcome(scalars, arrays)
 
 
-_LP_METHODS = ("PMP", "Gibbs-reset", "LP")
-
-
 def cells(config: RBMConfig) -> Cells:
     """Name a cell for every method; and of a problem that linear programs can do."""
     own = replace(config, methods=(), n_seeds=1, lp_steps=0)
     small = _reduced(own, config.lp_steps)
-    whole: dict[Names, Mapping[str, Any]] = {
-        (method,): {"method": method, "config": own} for method in config.methods
-    }
-    return whole | {
-        ("reduced", method): {"method": method, "config": small}
-        for method in (_LP_METHODS if config.lp_steps else ())
-    }
+    whole = {(m,): {"method": m, "config": own} for m in config.methods}
+    methods = ("PMP", "Gibbs-reset", "LP") if config.lp_steps else ()
+    return whole | {("reduced", m): {"method": m, "config": small} for m in methods}
 
 
 def _reduced(config: RBMConfig, n_steps: int) -> RBMConfig:
@@ -261,13 +254,6 @@ _CLAIMED = {
 }
 
 
-def score(
-    result: Result, method: str, measure: str, k: int, sampler: str = "own"
-) -> float:
-    """Mean over seeds of a measure after k sweeps; NaN if learning diverged."""
-    return float(np.mean(scores(result, method, measure, sampler)[k]))
-
-
 def scores(
     result: Result, method: str, measure: str, sampler: str = "own"
 ) -> dict[int, list[float]]:
@@ -307,9 +293,9 @@ def rbm_table(result: Result) -> Table:
     )
 
 
-def pmp_is_lowest(result: Result, measure: str = "pairs") -> Verdicts:
+def pmp_is_lowest(result: Result) -> Verdicts:
     """Set every method beside PMP at the sweeps of learning."""
-    k = result.config["n_sweeps"]
+    k, measure = result.config["n_sweeps"], "pairs"
     ours = scores(result, "PMP", measure)
     for method in (m for m in result.scalars["table"] if m != "PMP"):
         ahead, stderr = lead(scores(result, method, measure), ours, k)

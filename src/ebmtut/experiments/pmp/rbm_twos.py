@@ -68,13 +68,11 @@ def twos_table(result: Result) -> Table:
     """Set log MMD^2 beside the paper's numbers."""
     printed = get_fact("pmp/rbm-twos").table("log MMD^2")
     methods = list(result.scalars["table"])
-    entries = [(_PRINTED.get(method, method), "twos") for method in [*methods, "LP"]]
-    of_paper: list[Cell] = [
-        None
-        if (value := printed.number(*e)) is None
-        else (value, printed.deviation(*e))
-        for e in entries
-    ]
+    of_paper: list[Cell] = []
+    for method in (*methods, "LP"):
+        entry = (_PRINTED.get(method, method), "twos")
+        value = printed.number(*entry)
+        of_paper.append(None if value is None else (value, printed.deviation(*entry)))
     found = digits.shown_scores(result, "log_mmd2")
     return Table(
         {
@@ -92,16 +90,12 @@ def programs_table(result: Result) -> Table:
     """Tabulate the reduced problem, on which linear programs can learn, too."""
     k = result.config["n_sweeps"]
     rows, ends = result.scalars["reduced"], result.scalars["reduced_ends"]
-    names = ["independent pixels", "perfect sampler (expected)"]
-    columns: dict[str, list[Cell]] = {"method": [*rows, *names]}
+    columns: dict[str, list[Cell]] = {"method": [*rows, *_OTHERS[1:]]}
     for measure, head in (("log_mmd2", "log MMD²"), ("pairs", "pairs")):
         found = [row[f"own/{measure}@{k}"][0] for row in rows.values()]
         columns[head] = [*found, *(ends[of][measure] for of in ("null", "data"))]
-    columns["CPU time [s]"] = [
-        *(row["seconds"][0] for row in rows.values()),
-        None,
-        None,
-    ]
+    seconds = [row["seconds"][0] for row in rows.values()]
+    columns["CPU time [s]"] = [*seconds, None, None]
     return Table(
         columns,
         caption="Pictures of 7 × 7 pixels, 10 hidden units, 60 updates, one seed: "

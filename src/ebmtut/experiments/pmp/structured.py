@@ -106,10 +106,8 @@ def structured_job(
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":
-        sweeps, n_chains = (
-            chains.equal_sweeps(amount, n_sites),
-            config.n_chains_persistent,
-        )
+        sweeps = chains.equal_sweeps(amount, n_sites)
+        n_chains = config.n_chains_persistent
         n_steps = config.n_steps_persistent or n_steps
     advance = (
         partial(chains.update_samples, n_updates=amount)
@@ -130,21 +128,18 @@ def structured_job(
         on_step=clock.tick,
         loop=shared.timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
-    final = amount if mode == "reset" else 50
-    drawn = chains.draw(method, model, config.n_judged, (final,), generator=generator)[
-        final
-    ]
+    k = amount if mode == "reset" else 50
+    drawn = chains.draw(method, model, config.n_judged, (k,), generator=generator)[k]
     coins = torch.rand(drawn.shape, generator=generator, device=device)
     null = (coins < x.mean(0)).to(x)
+    of_fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
     return Outcome(
         {
             "log_mmd2": shared.log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": float(clock.seconds),
             "null_log_mmd2": shared.log_mmd2(null, x),
-            "data_log_mmd2": math.log(
-                mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
-            ),
+            "data_log_mmd2": math.log(of_fresh),
             "null_rmse": float(truth.symmetric_coupling.square().mean().sqrt()),
         }
     )
@@ -158,9 +153,8 @@ def cells(config: StructuredConfig) -> Cells:
         for k in config.sweeps
         if m != "GWG-reset" or k <= config.gwg_sweeps
     ]
-    others = [m for m in config.methods if chains.METHODS[m].kind == "PMP"] + [
-        *chains.CHAINS
-    ]
+    others = [m for m in config.methods if chains.METHODS[m].kind == "PMP"]
+    others += chains.CHAINS
     plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
     keys = ("graph", "mode", "method", "amount", "config")
@@ -189,9 +183,7 @@ def draw_structured(result: Result) -> Figure:
         first = next(iter(next(iter(rows.values())).values()))
         for ax, (metric, label) in zip(line, _LABELS.items(), strict=True):
             curves = {
-                method: {
-                    int(k): float(np.mean(cell[metric])) for k, cell in row.items()
-                }
+                method: {int(k): float(np.mean(of[metric])) for k, of in row.items()}
                 for method, row in rows.items()
             }
             levels = {"nothing learned": ("null", np.mean(first[f"null_{metric}"]))}
@@ -229,7 +221,6 @@ def check_structured(result: Result) -> Verdicts:
 
 def independent_bits(result: Result) -> Result:
     """Return the score of independent bits for every method, one for each graph."""
-
     table = deepcopy(result.scalars["table"])
     for modes in table.values():
         rows = [row for rows in modes.values() for row in rows.values()]

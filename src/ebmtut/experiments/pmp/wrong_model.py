@@ -1,6 +1,7 @@
 """Experiment pmp/wrong-model (Section 5.1): four spins, and a wrong parameter."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -71,7 +72,8 @@ def mean_product(x: Tensor) -> Tensor:
 
 def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> Outcome:
     """Learn theta with one solver, and evaluate it as a model and as a sampler."""
-    generator = make_generator(seed, device)
+    generator, n_sweeps = make_generator(seed, device), config.n_sweeps
+    sample = partial(sample_toy, solver, n_sweeps=n_sweeps, generator=generator)
     states = enumerate_states(4, dtype=torch.float64)
     data = exact_probabilities(four_spins(config.theta), 4).exp()
     spins = bits_to_spins(states)
@@ -81,16 +83,12 @@ def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> O
     optimizer = torch.optim.Adam([theta], lr=config.learning_rate)
     path = np.empty(config.n_steps, dtype=np.float32)
     for step in range(config.n_steps):
-        x = sample_toy(
-            solver, theta.item(), config.n_chains, config.n_sweeps, generator=generator
-        )
+        x = sample(theta.item(), config.n_chains)
         theta.grad = mean_product(x).cpu() - target
         optimizer.step()
         path[step] = theta.item()
     learned = theta.item()
-    x = sample_toy(
-        solver, learned, config.n_judged, config.n_sweeps, generator=generator
-    ).cpu()
+    x = sample(learned, config.n_judged).cpu()
     counts = torch.bincount(states_to_index(x), minlength=16).double()
     gibbs = exact_probabilities(four_spins(learned), 4).exp()
     return Outcome(
@@ -133,13 +131,8 @@ def draw_toy(result: Result) -> Figure:
     for place, solver in enumerate(result.scalars["table"]):
         color, marker, label = STYLE[solver]
         paths = result.arrays[f"path/{solver}"] - 0.1 * place
-        left.fill_between(
-            range(paths.shape[1]),
-            paths.min(0),
-            paths.max(0),
-            color=COLORS[color],
-            alpha=0.3,
-        )
+        band = paths.min(0), paths.max(0)
+        left.fill_between(range(len(band[0])), *band, color=COLORS[color], alpha=0.3)
         left.plot(paths.mean(0), color=COLORS[color])
         found = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
         at = np.arange(5) + 0.2 * (place - 1)
@@ -178,12 +171,8 @@ def untrained(result: Result) -> Result:
     """Return theta = 0, by every solver: four uniform bits."""
     data = result.arrays["data"]
     divergence = float((data * np.log(len(data) * data)).sum())
-    uniform = {
-        "theta": 0.0,
-        "KL to Gibbs(theta)": divergence,
-        "KL to PMP samples": divergence,
-        "magnetisation": 0.0,
-    }
+    uniform = {"theta": 0.0, "magnetisation": 0.0}
+    uniform |= dict.fromkeys(("KL to Gibbs(theta)", "KL to PMP samples"), divergence)
     return baseline(result, uniform.get)
 
 

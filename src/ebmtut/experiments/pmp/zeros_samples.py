@@ -106,38 +106,25 @@ def nothing_learned(result: Result) -> Result:
     return replace(whole, scalars=whole.scalars | {"reduced": reduced})
 
 
-_REDUCED = ("PMP", "PMP symmetric", "LP")
-
-
-def _reduced(
-    n_steps: int, learning_rate: float, like: zeros.ZerosConfig, **of: Any
-) -> zeros.ZerosConfig:
-    of |= {"methods": _REDUCED, "n_chains_of": {}, "sweeps": (25, 50)}
-    return replace(like, n_steps=n_steps, learning_rate=learning_rate, **of)
-
-
-def _with(whole: zeros.ZerosConfig, reduced: zeros.ZerosConfig) -> ZerosSamplesConfig:
-    return ZerosSamplesConfig(**vars(whole), reduced=reduced)
+def _preset(
+    whole: zeros.ZerosConfig, n_steps: int, learning_rate: float, **of: Any
+) -> ZerosSamplesConfig:
+    """Add the reduced model, which has its own steps and rate, to a preset."""
+    of |= {"methods": ("PMP", "PMP symmetric", "LP"), "n_chains_of": {}}
+    of |= {"n_steps": n_steps, "learning_rate": learning_rate, "sweeps": (25, 50)}
+    return ZerosSamplesConfig(**vars(whole), reduced=replace(whole, **of))
 
 
 EXPERIMENT = Experiment(
     id="pmp/zeros-samples",
     title="Samples of the zeros model",
     presets={
-        "quick": _with(
-            zeros.QUICK,
-            _reduced(30, 2e-2, zeros.QUICK, shrink=4, n_chains=8, n_judged=40),
-        ),
-        "full": _with(
-            zeros.FULL,
-            _reduced(150, 1e-2, zeros.FULL, shrink=3, n_chains=20, n_judged=100),
-        ),
+        "quick": _preset(zeros.QUICK, 30, 2e-2, shrink=4, n_chains=8, n_judged=40),
+        "full": _preset(zeros.FULL, 150, 1e-2, shrink=3, n_chains=20, n_judged=100),
         # The second model is as large as the first: the paper's linear programs have
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
         # those of its scripts; that PMP learns for as long is our choice.
-        "paper": _with(
-            zeros.ZerosConfig(n_seeds=5), _reduced(200, 1e-2, zeros.FULL, n_seeds=5)
-        ),
+        "paper": _preset(zeros.ZerosConfig(n_seeds=5), 200, 1e-2),
     },
     cells=cells,
     job=zeros.zeros_job,
