@@ -181,12 +181,11 @@ def draw(
         row[0].yaxis.set_minor_formatter(partial(_minor, told))
     for ax, cost in zip(axes[-1], costs, strict=True):
         ax.set_xlabel(COSTS[cost])
-    handles: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for ax in axes[:, 0]:
-        handles |= {
-            line.get_label(): line for line in ax.get_legend_handles_labels()[0]
-        }
-    figure.legend(handles.values(), handles.keys(), ncol=4, loc="outside lower center")
+        lines, labels = ax.get_legend_handles_labels()
+        known |= dict(zip(labels, lines, strict=True))
+    figure.legend(known.values(), known.keys(), ncol=4, loc="outside lower center")
     return figure
 
 
@@ -241,10 +240,8 @@ def learning_table(results: Mapping[str, Result]) -> Table:
 
 def _lowest(result: Result) -> dict[str, float]:
     """Return the lowest error of each method that has any."""
-    curves = {
-        name: curve(result, name, "seconds") for name in result.scalars["methods"]
-    }
-    return {k: float(found.error.min()) for k, found in curves.items() if found}
+    curves = {m: curve(result, m, "seconds") for m in result.scalars["methods"]}
+    return {m: float(found.error.min()) for m, found in curves.items() if found}
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:

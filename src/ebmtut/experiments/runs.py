@@ -15,15 +15,9 @@ from ebmtut.experiments.injected import check_injected, executed_cells
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
 from ebmtut.random import check_seed
-from ebmtut.results import (
-    Result,
-    check_writable,
-    default_root,
-    load_result,
-    result_folder,
-    save_result,
-)
+from ebmtut.results import Result, check_writable, load_result, save_result
 from ebmtut.results.atomic import replace_file
+from ebmtut.results.store import default_root, result_folder
 
 
 def check_parameters(seed: int, device: str, results_dir: str) -> str:

@@ -100,15 +100,9 @@ class FlowSampler(FlowFollower):
     def __init__(
         self, energy: planes.TableEnergy, config: JointConfig, seed: int
     ) -> None:
-        path = AnnealingPath(energy)
-        flow = planes.new_flow(
-            path,
-            SAMPLERS["DNFS"],
-            width=config.width,
-            n_layers=config.n_layers,
-            seed=seed,
-            device=energy.table.device,
-        )
+        path, how = AnnealingPath(energy), SAMPLERS["DNFS"]
+        sizes, device = (config.width, config.n_layers), energy.table.device
+        flow = planes.new_flow(path, how, *sizes, seed=seed, device=device)
         super().__init__(
             flow,
             gibbs_sweep(path, energy),
@@ -320,16 +314,10 @@ def wide_joint(
     generator = make_generator(seed, device)
     energy = MLPEnergy(data.n_sites, generator=make_generator(seed)).to(device)
     averaged = copy.deepcopy(energy).requires_grad_(False)
-    path = AnnealingPath(energy)
+    path, how = AnnealingPath(energy), SAMPLERS["paper"]
+    sizes = config.width, config.n_layers
     follower = FlowFollower(
-        planes.new_flow(
-            path,
-            SAMPLERS["paper"],
-            width=config.width,
-            n_layers=config.n_layers,
-            seed=seed,
-            device=device,
-        ),
+        planes.new_flow(path, how, *sizes, seed=seed, device=device),
         None,
         n_trajectories=n_samples,
         n_time_steps=n_times,
@@ -423,10 +411,9 @@ def _evaluated(
     }
     distributions = {"data": seen}
     for name, drawn in samples.items():
-        distribution = distributions[f"{name or 'energy '}".strip()] = (
-            coarse_distribution(drawn)
-        )
-        scalars[f"{name}TV"] = float(planes.distance(distribution, seen))
+        found_there = coarse_distribution(drawn)
+        distributions[(name or "energy ").strip()] = found_there
+        scalars[f"{name}TV"] = float(planes.distance(found_there, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
     return Outcome(
         scalars,

@@ -50,31 +50,21 @@ def draw_fractions(result: Result) -> Figure:
     """Draw the fraction of the optimum over the steps of refinement, size by size."""
     sizes = list(result.scalars["table"])
     steps = [n for n in result.config["refinements"] if n]
-    aspect = 0.6 if len(sizes) == 1 else 1.3
-    figure, axes = plt.subplots(
-        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=aspect), squeeze=False
-    )
+    figsize = panel_size(1, len(sizes), aspect=0.6 if len(sizes) == 1 else 1.3)
+    figure, axes = plt.subplots(1, len(sizes), figsize=figsize, squeeze=False)
     for ax, size in zip(axes[0], sizes, strict=True):
         for name, (color, marker, label) in _LINES.items():
             for kind, style in (("", "-"), (": best", "--")):
                 values = [fractions(result, size, name.format(n) + kind) for n in steps]
-                ax.plot(
-                    steps,
-                    np.mean(values, 1),
-                    marker + style,
-                    color=COLORS[color],
-                    ms=4,
-                    lw=1,
-                    label=None if kind else label,
-                )
+                how = {"color": COLORS[color], "label": None if kind else label}
+                ax.plot(steps, np.mean(values, 1), marker + style, ms=4, lw=1, **how)
         alone = float(np.mean(fractions(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
         ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
         if size in result.scalars["exact law"]:
             share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
-            ax.axhline(
-                share, color=COLORS["exact"], lw=1, ls="-.", label="exact samples"
-            )
+            how = {"color": COLORS["exact"], "label": "exact samples"}
+            ax.axhline(share, lw=1, ls="-.", **how)
         ax.set(title=f"{size} vertices", xlabel="DMALA steps per time step")
         ax.set_xticks(steps)
     axes[0, 0].set_ylabel("fraction of the optimum")
@@ -87,10 +77,8 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
     config = result.config
     most = max(config["refinements"])
-    excuse = (
-        "other graphs of the same kind, whose optimum differs: compare the shares "
-        "of the optimum"
-    )
+    excuse = "other graphs of the same kind, whose optimum differs: compare the shares "
+    excuse += "of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
     rows = {
@@ -104,9 +92,8 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
             yield compare(*where, metrics[metric], excuse=excuse)
         yield from _refinements(result, size, prefix + size, excuse)
-        gap = np.subtract(
-            fractions(result, size, "DNFS"), fractions(result, size, "untrained DNFS")
-        )
+        pair = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
+        gap = np.subtract(*pair)
         name = f"{prefix}{size}: share that training adds"
         # An untrained flow adds nothing to itself.
         yield claim(name, list(gap), "at least", 0.05, null=0.0)
@@ -232,15 +219,10 @@ def learners_table(result: Result, size: str | None = None) -> Table:
     for metric in shown:
         of = "training" if metric == "DNFS" else f"training of {metric}"
         seconds = metrics.get(f"{of}: CPU seconds")
-        lines.append(
-            [
-                names[metric],
-                spread(fractions(result, size, metric), 3),
-                spread(fractions(result, size, f"{metric}: best"), 3),
-                _digits(seconds) if seconds else None,
-                _digits(metrics[f"{metric}: CPU seconds"]),
-            ]
-        )
+        draws = (fractions(result, size, metric + kind) for kind in ("", ": best"))
+        trained = _digits(seconds) if seconds else None
+        sampled = _digits(metrics[f"{metric}: CPU seconds"])
+        lines.append([names[metric], *(spread(d, 3) for d in draws), trained, sampled])
     for method in ("DNFS", "GFlowNet"):
         score = fact.number(method, column)
         assert score is not None

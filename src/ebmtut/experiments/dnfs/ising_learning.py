@@ -256,9 +256,8 @@ def draw_couplings(result: Result) -> Figure:
     table = result.scalars["table"]
     columns = list(table["DNFS"])
     shown = columns[:3]
-    figure, axes = plt.subplots(
-        1, len(shown) + 1, figsize=panel_size(1, len(shown) + 1, aspect=1.1)
-    )
+    n = len(shown) + 1
+    figure, axes = plt.subplots(1, n, figsize=panel_size(1, n, aspect=1.1))
     for column, ax in zip(shown, axes, strict=False):
         sigma = float(column.split(", ")[1])
         learned = result.arrays[f"coupling/DNFS/{column}"]

@@ -124,18 +124,15 @@ def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
 
 def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
-    side, sigma = config.side, config.sigma
+    side, sigma, n = config.side, config.sigma, config.n_samples
     distribution = lattices.energy_distribution(side, sigma)
-    energy = LatticeIsing(side, sigma)
-    generator = make_generator(seed + 3_000_000)
+    energy, generator = LatticeIsing(side, sigma), make_generator(seed + 3_000_000)
     exact = {
         "mean energy": float(distribution.levels @ distribution.chances),
         "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),
-        "noise": lattices.drawn_distances(
-            distribution, config.n_samples, generator=generator
-        ),
+        "noise": lattices.drawn_distances(distribution, n, generator=generator),
     }
-    long = energy(_long_chains(energy, config.n_samples, seed)).numpy()
+    long = energy(_long_chains(energy, n, seed)).numpy()
     return Outcome({"exact": exact}, {"long": long})
 
 
@@ -161,20 +158,11 @@ def draw_distances(result: Result) -> Figure:
         flow = method in ("DNFS", "untrained")
         color = COLORS["DNFS" if flow else "Gibbs"]
         ax.errorbar(mean, k, xerr=stderr, fmt="o", color=color, ms=7, capsize=4)
-        seconds = float(np.mean(table[method]["cpu s"]))
-        ax.annotate(
-            f"{seconds:.2g} s",
-            (1.0, k),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            ha="right",
-        )
-    ax.set(
-        xscale="log",
-        xlabel="distance from the exact distribution [nats]",
-        ylim=(len(shown) - 0.5, -0.5),
-        xlim=(None, 40),
-    )
+        seconds = f"{np.mean(table[method]['cpu s']):.2g} s"
+        how: dict[str, Any] = {"va": "center", "ha": "right"}
+        ax.annotate(seconds, (1.0, k), xycoords=("axes fraction", "data"), **how)
+    ax.set(xscale="log", xlim=(None, 40), ylim=(len(shown) - 0.5, -0.5))
+    ax.set_xlabel("distance from the exact distribution [nats]")
     ax.set_yticks(range(len(shown)), [_ORDER[method] for method in shown])
     return figure
 

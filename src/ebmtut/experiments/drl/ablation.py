@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Cells, Experiment, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Names, Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Cell, Result, Table
@@ -277,7 +277,7 @@ def nothing_helps(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
@@ -302,6 +302,4 @@ EXPERIMENT = Experiment(
     figure=draw_ablation,
     check=check_ablation,
     null=nothing_helps,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

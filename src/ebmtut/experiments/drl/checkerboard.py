@@ -47,9 +47,8 @@ def draw(result: Result) -> Figure:
     density = result.arrays["density/recovery"].astype(float)
     samples = result.arrays["samples/recovery"].astype(float)
     shown = range(len(density))[::-1]
-    figure, axes = plt.subplots(
-        len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
-    )
+    size = panel_size(len(shown), 2, aspect=0.8)
+    figure, axes = plt.subplots(len(shown), 2, figsize=size, squeeze=False)
     for row, t in zip(axes, shown, strict=True):
         row[0].plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
         _density(row[1], density[t], numbered=t == 0)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.random import make_generator
@@ -65,13 +65,12 @@ def cells(config: FidConfig) -> Cells:
 def baselines(config: FidConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
-    arrays = {}
-    recipes = config.by_set()
+    arrays, n, recipes = {}, config.n_samples, config.by_set()
     for name, recipe in recipes.items():
-        data, of = shared.image_set(name), (recipe, config.n_samples)
-        made = shared.baseline_images(data, of[1], generator=make_generator(seed))
+        data = shared.image_set(name)
+        made = shared.baseline_images(data, n, generator=make_generator(seed))
         untrained = recipe.energy(tuple(data.images.shape[1:]), seed)
-        drawn = shared.draw_images(untrained, *of, generator=make_generator(seed))
+        drawn = shared.draw_images(untrained, recipe, n, generator=make_generator(seed))
         for baseline, images in (made | {UNTRAINED: drawn[0]}).items():
             table.setdefault(baseline, {})[name] = shared.measure(images, name)
             arrays[f"images/{baseline}/{name}"] = shared.as_pictures(images[:64])
@@ -81,11 +80,9 @@ def baselines(config: FidConfig, seed: int) -> Outcome:
 
 def draw_table(result: Result) -> Figure:
     """Show samples of every method and baseline of the first set."""
-    name = result.config["data"][0]
-    first, *others = shared.BASELINES
+    name, (first, *others) = result.config["data"][0], shared.BASELINES
     names = (first, *result.scalars["table"], *others, UNTRAINED)
-    shown = {row: result.arrays[f"images/{row}/{name}"] for row in names}
-    return shared.image_rows(shown)
+    return shared.image_rows({k: result.arrays[f"images/{k}/{name}"] for k in names})
 
 
 def fid_table(
@@ -145,7 +142,7 @@ def gaussian_fit(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/fid",
     title="Distance of samples from data",
     presets={
@@ -158,13 +155,7 @@ EXPERIMENT = Experiment(
             data=("CIFAR-10",),
             steps=(("recovery likelihood", shared.CIFAR10.n_steps),),
             n_samples=50_000,
-            more=(
-                shared.CELEBA,
-                shared.CHURCHES,
-                shared.BEDROOMS,
-                shared.CHURCHES_128,
-                shared.BEDROOMS_128,
-            ),
+            more=shared.OTHERS,
         ),
     },
     cells=cells,
@@ -174,6 +165,4 @@ EXPERIMENT = Experiment(
     figure=draw_table,
     check=check_fid,
     null=gaussian_fit,
-    devices=("cpu", "cuda"),
-    parallel=False,  # seconds of the CPU are compared
 )

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
@@ -29,6 +29,7 @@ from ebmtut.checks import (
     check_choice,
     checked,
 )
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
@@ -209,9 +210,8 @@ def image_rows(
     rows: Mapping[str, np.ndarray], n: int = 10, cmap: str = "gray_r"
 ) -> Figure:
     """Draw rows of images, the name of each above it."""
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=1 / n), squeeze=False
-    )
+    size = panel_size(len(rows), 1, aspect=1 / n)
+    figure, axes = plt.subplots(len(rows), 1, figsize=size, squeeze=False)
     for ax, (name, images) in zip(axes[:, 0], rows.items(), strict=True):
         image_grid(ax, images[:n], n, vmin=0, vmax=1, cmap=cmap)
         ax.set_title(name, loc="left", fontsize=12)
@@ -442,6 +442,7 @@ CHURCHES = PaperRecipe("LSUN churches 64x64", batch_size=128)
 CHURCHES_128 = PaperRecipe("LSUN churches 128x128", batch_size=64)
 BEDROOMS = PaperRecipe("LSUN bedrooms 64x64", batch_size=128)
 BEDROOMS_128 = PaperRecipe("LSUN bedrooms 128x128", batch_size=64)
+OTHERS = (CELEBA, CHURCHES, BEDROOMS, CHURCHES_128, BEDROOMS_128)
 #: T1k, of which no code is published: noise, scale and weights of T6's form are our
 #: choices, and so are its number of steps and the noise on the data.
 T1K = PaperRecipe(n_levels=1000, n_chain_steps=0)
@@ -587,3 +588,7 @@ def image_job(
         arrays["levels"] = np.stack([as_pictures(level[:16]) for level in sets[0]])
         arrays["nearest"] = as_pictures(data[nearest])
     return Outcome(means | trained.cost, arrays)
+
+
+#: An experiment with images: their seconds of the CPU are compared, one job at a time.
+image_row = partial(Experiment, devices=("cpu", "cuda"), parallel=False)

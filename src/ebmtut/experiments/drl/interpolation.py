@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
+from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
@@ -106,7 +106,7 @@ def blended(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/interpolation",
     title="Images between images",
     presets={
@@ -121,6 +121,4 @@ EXPERIMENT = Experiment(
     figure=draw_interpolation,
     check=check_interpolation,
     null=blended,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

@@ -12,7 +12,7 @@ from torch import nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
@@ -49,14 +49,12 @@ def steps_job(
 
     def evaluate(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(at == step + 1).tolist():
-            generator = make_generator(seed + 2, device)
-            made = shared.draw_images(
-                averaged, evaluated, n_samples, generator=generator
-            )
+            of = {"generator": make_generator(seed + 2, device)}
+            made = shared.draw_images(averaged, evaluated, n_samples, **of)
             distances[k] = shared.measure(made[0], recipe.data)["distance"]
 
-    of: dict[str, Any] = {"device": device, "found": {"distances": distances}}
-    trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **of)
+    how: dict[str, Any] = {"device": device, "found": {"distances": distances}}
+    trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **how)
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
         {"looks": at, "distances": distances.numpy()},
@@ -113,7 +111,7 @@ def all_alike(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": same})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/langevin-steps",
     title="Quality over the Langevin steps",
     presets={
@@ -136,6 +134,4 @@ EXPERIMENT = Experiment(
     figure=draw_steps,
     check=check_steps,
     null=all_alike,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

@@ -13,7 +13,7 @@ from torch import Tensor
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
+from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
 from ebmtut.metrics.frechet import pairwise_distances
@@ -118,7 +118,7 @@ def smallest_fraction(result: Result) -> float:
     return min(min(levels) for levels in result.scalars["effective"])
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/likelihood",
     title="Bits per pixel",
     presets={
@@ -133,6 +133,4 @@ EXPERIMENT = Experiment(
     gather=by_seed,
     figure=draw_likelihood,
     check=check_likelihood,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
@@ -239,7 +239,7 @@ def nothing_learned(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/long-run",
     title="Long-run chains",
     presets={
@@ -262,8 +262,6 @@ EXPERIMENT = Experiment(
     figure=draw_long_run,
     check=check_long_run,
     null=nothing_learned,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )
 
 

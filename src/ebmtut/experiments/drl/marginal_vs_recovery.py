@@ -76,9 +76,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
     density = result.config["densities"][0]
     names = methods or tuple(result.config["methods"])
     n_rows = -(-len(names) // 2)
-    figure, axes = plt.subplots(
-        n_rows, 2, figsize=panel_size(n_rows, 2, aspect=0.8), squeeze=False
-    )
+    size = panel_size(n_rows, 2, aspect=0.8)
+    figure, axes = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
     for ax, name in zip_longest(axes.flat, names):
         if name is None:
             ax.axis("off")
@@ -92,9 +91,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
 def draw_densities(result: Result) -> Figure:
     """Draw the exact densities, and what the methods learned that learned all."""
     names, methods = result.config["densities"], result.config["elsewhere"]
-    figure, axes = plt.subplots(
-        len(names), 1 + len(methods), figsize=panel_size(len(names), 3), squeeze=False
-    )
+    shape, size = (len(names), 1 + len(methods)), panel_size(len(names), 3)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     for row, density in zip(axes, names, strict=True):
         landscape(row[0], exact_log_density(density), PLANE.extent, ticks=False)
         row[0].set_title(density)
@@ -242,13 +240,13 @@ def check(result: Result) -> Verdicts:
 
 def nothing_learned(result: Result) -> Result:
     """Return the result of methods that learned a mean and a covariance only."""
-    fits = result.scalars["Gaussian fit"]
+    fits = {
+        density: {name: [value] for name, value in row.items()}
+        for density, row in result.scalars["Gaussian fit"].items()
+    }
+    learned = result.scalars["table"].items()
     table = {
-        method: {
-            density: {name: [value] for name, value in fits[density].items()}
-            for density in row
-        }
-        for method, row in result.scalars["table"].items()
+        method: {density: fits[density] for density in row} for method, row in learned
     }
     return replace(result, scalars=result.scalars | {"table": table})
 
