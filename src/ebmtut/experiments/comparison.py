@@ -157,21 +157,16 @@ def _minor(told: str, value: float, place: int) -> str:
 
 
 def draw(
-    results: Mapping[str, Result],
-    ylabel: str | Sequence[str],
-    error: str | None = None,
-    costs: Sequence[str] = tuple(COSTS),
+    results: Mapping[str, Result], ylabel: str | Sequence[str], error: str | None = None
 ) -> Figure:
     """Draw a row for each problem and a column for each cost, with one legend."""
-    n = len(results)
-    size = (TEXT_WIDTH, 2.15 * n + 0.7)
-    figure, axes = plt.subplots(
-        n, len(costs), figsize=size, sharey="row", sharex="col", squeeze=False
-    )
+    of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
+    n, size = len(results), (TEXT_WIDTH, 2.15 * len(results) + 0.7)
+    figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
     names = SAMPLING | LEARNING
     labels = [ylabel] * n if isinstance(ylabel, str) else ylabel
     for row, label, (file, result) in zip(axes, labels, results.items(), strict=True):
-        for ax, cost in zip(row, costs, strict=True):
+        for ax, cost in zip(row, COSTS, strict=True):
             _panel(ax, result, cost, error)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(label)
@@ -179,8 +174,8 @@ def draw(
         told = "2345" if high < 10 * low else "25" if high < 100 * low else ""
         row[0].yaxis.set_major_formatter("{x:g}")
         row[0].yaxis.set_minor_formatter(partial(_minor, told))
-    for ax, cost in zip(axes[-1], costs, strict=True):
-        ax.set_xlabel(COSTS[cost])
+    for ax, label in zip(axes[-1], COSTS.values(), strict=True):
+        ax.set_xlabel(label)
     known: dict[str, Any] = {}
     for ax in axes[:, 0]:
         lines, labels = ax.get_legend_handles_labels()
