@@ -69,10 +69,16 @@ def long_run_job(
     noisy = noise.perturb(data.held_out, zeros, generator=generator)[:n_samples]
     from_samples = walk(energy, recipe, first[1], n_moves, generator)
     from_data = walk(energy, recipe, noisy, n_moves, generator)
-    sizes, rates = adapted_steps(energy, recipe, first[1:], generator)
+    steps = []  # of each level: size and acceptance rate, adapted to be 0.6 to 0.9
+    for t in range(recipe.n_levels):
+        x, above = first[t + 1, :64], first[t + 2, :64]
+        given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
+        size, make = 0.5 * noise.noises[t], partial(hmc, given)
+        steps.append(adapt_step_size(make, x, size, generator=generator)[:2])
+    sizes, rates = np.array(steps).T
     return Outcome(
-        trained.cost
-        | {
+        {
+            **trained.cost,
             "distance": distances[0],
             "distance of the longest": distances[-1],
             "after the walk": from_samples[-1],
@@ -104,22 +110,6 @@ def walk(
         clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
         distances.append(shared.measure(clean, recipe.data)["distance"])
     return distances
-
-
-def adapted_steps(
-    energy: nn.Module,
-    recipe: shared.ImageRecipe,
-    levels: Tensor,
-    generator: torch.Generator,
-) -> np.ndarray:
-    """Adapt the step size on every level, to accept 0.6 to 0.9: sizes, and rates."""
-    found, noise = [], recipe.noise
-    for t in range(recipe.n_levels):
-        x, above = levels[t, :64], levels[t + 1, :64]
-        given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
-        first, make = 0.5 * noise.noises[t], partial(hmc, given)
-        found.append(adapt_step_size(make, x, first, generator=generator)[:2])
-    return np.array(found).T
 
 
 def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
