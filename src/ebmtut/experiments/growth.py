@@ -180,7 +180,7 @@ def draw_ratios(report: dict[str, Any]) -> Figure:
         peer, rows = found["peer"], found["rows"]
         ratios = [row["seconds"][peer] / row["seconds"]["ours"] for row in rows]
         ax.plot(ratios, [place] * len(rows), "o-", color=OKABE_ITO["blue"], linewidth=1)
-        of = {"textcoords": "offset points", "ha": "center"}
+        of: Any = {"textcoords": "offset points", "ha": "center"}
         for end, above in ((0, 6), (-1, -13)):
             at = ratios[end], place
             ax.annotate(str(rows[end]["size"]), at, (0, above), **of)

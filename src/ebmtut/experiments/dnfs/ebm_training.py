@@ -411,9 +411,9 @@ def _evaluated(
     }
     distributions = {"data": seen}
     for name, drawn in samples.items():
-        found_there = coarse_distribution(drawn)
-        distributions[(name or "energy ").strip()] = found_there
-        scalars[f"{name}TV"] = float(planes.distance(found_there, seen))
+        counted = coarse_distribution(drawn)
+        distributions[(name or "energy ").strip()] = counted
+        scalars[f"{name}TV"] = float(planes.distance(counted, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
     return Outcome(
         scalars,

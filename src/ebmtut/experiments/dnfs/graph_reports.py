@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,7 +56,7 @@ def draw_fractions(result: Result) -> Figure:
         for name, (color, marker, label) in _LINES.items():
             for kind, style in (("", "-"), (": best", "--")):
                 values = [fractions(result, size, name.format(n) + kind) for n in steps]
-                how = {"color": COLORS[color], "label": None if kind else label}
+                how: Any = {"color": COLORS[color], "label": None if kind else label}
                 ax.plot(steps, np.mean(values, 1), marker + style, ms=4, lw=1, **how)
         alone = float(np.mean(fractions(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")

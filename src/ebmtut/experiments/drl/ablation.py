@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -144,15 +143,15 @@ class AblationConfig:
 
 def cells(config: AblationConfig) -> Cells:
     """Name a cell for every setting, variant and recipe."""
-    change, n = partial(replace, config.recipe), config.n_samples
-    short = partial(change, n_steps=config.variant_steps)
-    found = {("settings", name): change(**_ALL[name]) for name in config.settings}
-    found |= {("variants", k): short(**VARIANTS[k]) for k in config.variants}
-    named = {cell: {"recipe": recipe, "n_samples": n} for cell, recipe in found.items()}
-    of = {"n_samples": n, "n_draws": config.n_draws}
-    return named | {
-        ("recipes", name): {"recipe": RECIPES[name], **of} for name in config.recipes
-    }
+    n, draws = {"n_samples": config.n_samples}, {"n_draws": config.n_draws}
+    settings = {name: replace(config.recipe, **_ALL[name]) for name in config.settings}
+    short = replace(config.recipe, n_steps=config.variant_steps)
+    variants = {name: replace(short, **VARIANTS[name]) for name in config.variants}
+    return (
+        {("settings", k): n | {"recipe": recipe} for k, recipe in settings.items()}
+        | {("variants", k): n | {"recipe": recipe} for k, recipe in variants.items()}
+        | {("recipes", k): n | draws | {"recipe": RECIPES[k]} for k in config.recipes}
+    )
 
 
 def extras(config: AblationConfig, seed: int) -> Outcome:
