@@ -92,8 +92,8 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
             yield compare(*where, metrics[metric], excuse=excuse)
         yield from _refinements(result, size, prefix + size, excuse)
-        pair = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
-        gap = np.subtract(*pair)
+        learned, bare = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
+        gap = np.subtract(learned, bare)
         name = f"{prefix}{size}: share that training adds"
         # An untrained flow adds nothing to itself.
         yield claim(name, list(gap), "at least", 0.05, null=0.0)
