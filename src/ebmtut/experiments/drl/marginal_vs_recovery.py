@@ -1,10 +1,11 @@
 """drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +16,7 @@ from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.drl import plane as shared
 from ebmtut.experiments.drl.plane import METHODS, PLANE, exact_log_density
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs, nested
+from ebmtut.experiments.experiment import Experiment, Outcome, Runs, nested
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
@@ -40,7 +41,7 @@ class MarginalConfig:
         check_range("number of densities", len(self.densities), low=1, integer=True)
 
 
-def cells(config: MarginalConfig) -> Cells:
+def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]:
     """Name a cell for every method and density."""
     # log Z belongs to the board's experiment.
     alike = {"config": config.plane, "partition": False}
