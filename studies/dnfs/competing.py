@@ -28,9 +28,8 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
 from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
-from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.experiment import Names, stream
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
 from ebmtut.flows import forward_trajectories, simulate
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import few_and_many

@@ -20,9 +20,8 @@ from ebmtut.experiments.dnfs.lattices import (
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
-from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.experiment import Names, stream
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
 from ebmtut.flows import log_partition, simulate, simulate_exact, weighted_mean
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.figures import study

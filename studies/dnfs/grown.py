@@ -21,9 +21,8 @@ from ebmtut.experiments.dnfs.lattices import (
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
-from ebmtut.experiments.experiment import Names, Runs
+from ebmtut.experiments.experiment import Names, Runs, stream
 from ebmtut.experiments.jobs import Outcome, scalars_of
-from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import few_and_many, in_steps

@@ -16,9 +16,8 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import train_lattice_flow
 from ebmtut.experiments.dnfs.recipes import CRITICAL, LEARNED, LatticeConfig
-from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.experiment import Names, stream
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import study

@@ -75,7 +75,7 @@ def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
     table["DNFS"] = table["untrained DNFS"]
     table["DNFS + DMALA 1"] = [v - 0.01 for v in table["DMALA 1"]]
     scalars = {**run.scalars, "table": {SIZE: table}}
-    verdicts = experiment.check(replace(run, scalars=scalars))
+    verdicts = list(experiment.check(replace(run, scalars=scalars)))
     ours = [v for v in verdicts if v.published is None and not v.sanity]
     assert [v.verdict for v in ours] == 3 * ["miss"]
     printed = [v for v in verdicts if v.published is not None]

@@ -214,7 +214,7 @@ def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
         assert words == ["diverged"] * (2 - n_pictures)
         plt.close(figure)
         plt.close(get_experiment("ed/densities-table").figure(stored))
-        verdicts = get_experiment("ed/densities-table").check(stored)
+        verdicts = list(get_experiment("ed/densities-table").check(stored))
         nll = next(v for v in verdicts if v.name == "NLL: PCD, moons")
         assert (nll.ours, nll.verdict, nll.reason) == (
             None,
@@ -224,7 +224,7 @@ def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
     for method in config.methods:
         numbers = result.scalars["table"][method].pop("moons")
         result.scalars["table"][method]["circles"] = numbers
-    covered = get_experiment("ed/densities").check(result)
+    covered = list(get_experiment("ed/densities").check(result))
     assert [v.ours is None for v in covered] == [n_pictures == 0] * 2 + [True] * 2
 
 

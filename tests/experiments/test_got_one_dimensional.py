@@ -189,11 +189,11 @@ def test_coupling_table_has_what_the_check_needs():
     assert min(cell["dual"]) > -1e-12
     assert len(cell["l1"]) == 2
     assert len(table["B-ADMM"]["30"]["l1"]) == 1
-    verdicts = COUPLING.check(result)
+    verdicts = list(COUPLING.check(result))
     assert [v.verdict for v in verdicts] == ["match"] * 3
     table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
-    verdicts = COUPLING.check(result)
+    verdicts = list(COUPLING.check(result))
     assert [v.verdict for v in verdicts] == ["miss", "match", "miss"]
 
 

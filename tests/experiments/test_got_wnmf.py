@@ -154,7 +154,7 @@ def test_a_lead_within_its_error_is_not_told_from_none():
 def test_the_check_of_the_factors_can_say_no(change, wrong):
     """The last compares an epoch's time with the paper's 0.84 s."""
     methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | change}
-    verdicts = get_experiment("got/wnmf-digits").check(learned(methods))
+    verdicts = list(get_experiment("got/wnmf-digits").check(learned(methods)))
     words = ["match"] * 6 + ["better"]
     assert [v.verdict for v in verdicts] == [
         "miss" if k in wrong else word for k, word in enumerate(words)

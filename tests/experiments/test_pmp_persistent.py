@@ -98,5 +98,5 @@ def test_the_check_can_hold_and_fail(fresh_few, frozen_many, words):
         "rho=1": cells(0.05, frozen_many),
     }
     result = Result("pmp/persistent", "quick", asdict(SMALL), {"table": {"4": table}})
-    verdicts = ROW.check(result)
+    verdicts = list(ROW.check(result))
     assert [v.verdict for v in verdicts] == words

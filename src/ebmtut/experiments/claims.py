@@ -1,7 +1,5 @@
 """Claims and their verdicts as a table, for the pages that keep the record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ebmtut.experiments.verdicts import Verdict

@@ -1,8 +1,6 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +18,7 @@ from ebmtut.metrics import rmse
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
-from ebmtut.results import Result, load_result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table, load_result
 from ebmtut.states import enumerate_states
 
 STUDIES = Path(__file__).parents[3] / "studies"
@@ -160,21 +157,16 @@ def _minor(told: str, value: float, place: int) -> str:
 
 
 def draw(
-    results: Mapping[str, Result],
-    ylabel: str | Sequence[str],
-    error: str | None = None,
-    costs: Sequence[str] = tuple(COSTS),
+    results: Mapping[str, Result], ylabel: str | Sequence[str], error: str | None = None
 ) -> Figure:
     """Draw a row for each problem and a column for each cost, with one legend."""
-    n = len(results)
-    size = (TEXT_WIDTH, 2.15 * n + 0.7)
-    figure, axes = plt.subplots(
-        n, len(costs), figsize=size, sharey="row", sharex="col", squeeze=False
-    )
+    of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
+    n, size = len(results), (TEXT_WIDTH, 2.15 * len(results) + 0.7)
+    figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
     names = SAMPLING | LEARNING
     labels = [ylabel] * n if isinstance(ylabel, str) else ylabel
     for row, label, (file, result) in zip(axes, labels, results.items(), strict=True):
-        for ax, cost in zip(row, costs, strict=True):
+        for ax, cost in zip(row, COSTS, strict=True):
             _panel(ax, result, cost, error)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(label)
@@ -182,14 +174,13 @@ def draw(
         told = "2345" if high < 10 * low else "25" if high < 100 * low else ""
         row[0].yaxis.set_major_formatter("{x:g}")
         row[0].yaxis.set_minor_formatter(partial(_minor, told))
-    for ax, cost in zip(axes[-1], costs, strict=True):
-        ax.set_xlabel(COSTS[cost])
-    handles: dict[str, Any] = {}
+    for ax, label in zip(axes[-1], COSTS.values(), strict=True):
+        ax.set_xlabel(label)
+    known: dict[str, Any] = {}
     for ax in axes[:, 0]:
-        handles |= {
-            line.get_label(): line for line in ax.get_legend_handles_labels()[0]
-        }
-    figure.legend(handles.values(), handles.keys(), ncol=4, loc="outside lower center")
+        lines, labels = ax.get_legend_handles_labels()
+        known |= dict(zip(labels, lines, strict=True))
+    figure.legend(known.values(), known.keys(), ncol=4, loc="outside lower center")
     return figure
 
 
@@ -202,24 +193,20 @@ def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
     return float(found.cost[np.argmax(found.error <= goal)])
 
 
-def _ranked(costs: Mapping[str, float | None]) -> str:
-    """Name the two methods with the lowest values, and the values."""
-    known = sorted((v, k) for k, v in costs.items() if v is not None)
-    words = (
-        f"{name} {value:,.0f}" if value > 99 else f"{name} {value:.2g}"
-        for value, name in known[:2]
-    )
-    return ", ".join(words) or "none"
+def _ranked(values: Mapping[str, float | None]) -> list[str]:
+    """Name the methods with their values, the lowest first."""
+    known = sorted((v, k) for k, v in values.items() if v is not None)
+    return [f"{k} {v:,.0f}" if v > 99 else f"{k} {v:.2g}" for v, k in known]
 
 
 def sampling_table(results: Mapping[str, Result]) -> Table:
     """Tabulate the cheapest two methods of each sampling problem."""
     columns: dict[str, list[Cell]] = {"energy": [SAMPLING[f] for f in results]}
     for cost, title in COSTS.items():
-        columns[title] = [
-            _ranked({m: cost_to_arrive(r, m, cost) for m in r.scalars["methods"]})
-            for r in results.values()
-        ]
+        for result in results.values():
+            methods = result.scalars["methods"]
+            ranked = _ranked({m: cost_to_arrive(result, m, cost) for m in methods})
+            columns.setdefault(title, []).append(", ".join(ranked[:2]) or "none")
     return Table(
         columns,
         caption="The two methods that first come within twice the error of exact "
@@ -230,13 +217,13 @@ def sampling_table(results: Mapping[str, Result]) -> Table:
 
 def learning_table(results: Mapping[str, Result]) -> Table:
     """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
-    lowest = [sorted(_lowest(result)) for result in results.values()]
+    ranked = [_ranked(_lowest(result)) for result in results.values()]
     baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
     columns: dict[str, list[Cell]] = {
         "model": [LEARNING[file] for file in results],
-        "lowest": [told[0][1] for told in lowest],
-        "second": [told[1][1] for told in lowest],
-        "highest": [told[-1][1] for told in lowest],
+        "lowest": [names[0] for names in ranked],
+        "second": [names[1] for names in ranked],
+        "highest": [names[-1] for names in ranked],
         "baseline": [float(f"{value:.2g}") for value in baselines],
     }
     return Table(
@@ -246,13 +233,10 @@ def learning_table(results: Mapping[str, Result]) -> Table:
     )
 
 
-def _lowest(result: Result) -> Iterator[tuple[float, str]]:
-    """Yield the lowest error of each method, and its words."""
-    for name in result.scalars["methods"]:
-        found = curve(result, name, "seconds")
-        if found is not None:
-            error = float(found.error.min())
-            yield error, f"{name} {error:.2g}"
+def _lowest(result: Result) -> dict[str, float]:
+    """Return the lowest error of each method that has any."""
+    curves = {m: curve(result, m, "seconds") for m in result.scalars["methods"]}
+    return {m: float(found.error.min()) for m, found in curves.items() if found}
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """A row of the facts as one declaration, and the runner that all rows share."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import time
@@ -19,14 +17,9 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES, Scale
-from ebmtut.experiments.verdicts import Verdict, against_null
-from ebmtut.random import check_seed
-from ebmtut.results import (
-    Result,
-    ResultNotFound,
-    collect_provenance,
-    load_result,
-)
+from ebmtut.experiments.verdicts import Verdict, Verdicts, against_null
+from ebmtut.random import check_seed, make_generator
+from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,96 +30,69 @@ C = TypeVar("C")
 
 #: A cell of a table: method and column, say. The empty one is the whole row.
 Names = tuple[str, ...]
+#: The arguments of each cell's job.
+Cells = Mapping[Any, Mapping[str, Any]]
 #: The outcomes of each cell, one a seed.
 Runs = Mapping[Names, list[Outcome]]
 
 
-def _whole(config: Any) -> Mapping[Names, Mapping[str, Any]]:
-    return {(): {"config": config}}
-
-
-def _as_configured(config: Any, names: Names) -> int:
-    return getattr(config, "n_seeds", 1) if names else 1
-
-
-def _nothing(config: Any, seed: int) -> Outcome:
-    return Outcome()
-
-
-def no_claims(result: Result) -> list[Verdict]:
+def no_claims(result: Result) -> Verdicts:
     """Claim nothing: the `check` of a study beside the rows."""
-    return []
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[C]):
-    """A figure or table as a computation: what it is, and nothing of how it runs.
+    """A figure or table as a computation: what it is, and nothing of how it runs."""
 
-    Attributes
-    ----------
-    id, title
-        The row of the facts; a short title.
-    presets
-        The configuration, a frozen dataclass, of each scale that is defined.
-    job
-        ``job(**cell, seed=...) -> Outcome``, which also gets ``device`` ("cpu" or
-        "cuda") and, where outcomes are kept, ``checkpoint`` (see `run_jobs`) if it
-        has parameters of these names. Importable: workers call it by name.
-    cells
-        ``cells(config)`` names the cells of the table and gives the arguments of
-        their jobs. Without it the row is one job, of ``config`` and ``seed``, whose
-        outcome is the result: for a row that is no table.
-    n_seeds
-        ``n_seeds(config, names)``: how often a cell is repeated, with seeds ``seed``,
-        ``seed + 1`` and so on; by default ``config.n_seeds`` if there is one, else 1.
-    arrays
-        Under which names the result keeps a job's arrays: ``{"coupling": "{cell}"}``
-        keeps ``coupling`` as ``method/column``, ``"*"`` stands for all others, whose
-        name is ``{name}``. What is not named is not kept.
-    stack
-        Whether arrays are stacked over the seeds; else the first seed's are kept (the
-        first that has them).
-    gather
-        ``gather(config, runs) -> Outcome``, in place of the nested table of lists and
-        of `arrays`, where the result has another form.
-    extras
-        ``extras(config, seed) -> Outcome``: truth, null and exact rows. Gets
-        ``device``, too, if it has such a parameter.
-    null
-        ``null(result) -> Result``: what the same run would have given if nothing
-        had been learned (the model untrained, the bits independent, J = 0, one
-        method no different from another), with as much of the result as `check`
-        reads. A claim of ours must fail there, or be marked a sanity check.
-    figure
-        ``figure(result) -> Figure``, a pure function.
-    check
-        ``check(result) -> list of Verdict``, by `compare` and `claim`.
-    devices
-        Where its jobs can run: "cpu", "cuda" or both.
-    batch
-        Makes all jobs at once in one process, with the numbers of `job` up to
-        rounding (see `run_jobs`). With a parameter ``cuda_graph`` it can record the
-        steps of a training, and have a GPU replay them.
-    parallel
-        Whether jobs may run beside each other. Not those whose time is the result,
-        or that spread over the cores by themselves.
-    """
-
+    #: The row of the facts; a short title.
     id: str
     title: str
+    #: The configuration, a frozen dataclass, of each scale that is defined.
     presets: Mapping[str, C]
+    #: ``job(**cell, seed=...)``, which also gets ``device`` ("cpu" or "cuda") and,
+    #: where outcomes are kept, ``checkpoint`` (see `run_jobs`) if it has parameters of
+    #: these names. Importable: workers call it by name.
     job: Callable[..., Outcome]
-    figure: Callable[..., Figure]
-    check: Callable[[Result], list[Verdict]]
-    cells: Callable[[C], Mapping[Any, Mapping[str, Any]]] = _whole
-    n_seeds: Callable[[C, Names], int] = _as_configured
+    #: A pure function.
+    figure: Callable[..., "Figure"]
+    #: Yields a `Verdict` for each claim, by `compare` and `claim`.
+    check: Callable[[Result], Verdicts]
+    #: Names the cells of the table and gives the arguments of their jobs. Without it
+    #: the row is one job, of ``config`` and ``seed``, whose outcome is the result: for
+    #: a row that is no table.
+    cells: Callable[[C], Cells] = lambda config: {(): {"config": config}}
+    #: ``n_seeds(config, names)``: how often a cell is repeated, with seeds ``seed``,
+    #: ``seed + 1`` and so on.
+    n_seeds: Callable[[C, Names], int] = lambda config, names: (
+        getattr(config, "n_seeds", 1) if names else 1
+    )
+    #: Under which names the result keeps a job's arrays: ``{"coupling": "{cell}"}``
+    #: keeps ``coupling`` as ``method/column``, ``"*"`` stands for all others, whose
+    #: name is ``{name}``. What is not named is not kept.
     arrays: Mapping[str, str] = field(default_factory=dict)
+    #: Whether arrays are stacked over the seeds; else the first seed's are kept (the
+    #: first that has them).
     stack: bool = False
+    #: In place of the nested table of lists and of `arrays`, where the result has
+    #: another form.
     gather: Callable[[C, Runs], Outcome] | None = None
-    extras: Callable[[C, int], Outcome] = _nothing
+    #: ``extras(config, seed)``: truth, null and exact rows. Gets ``device``, too, if it
+    #: has such a parameter.
+    extras: Callable[..., Outcome] = lambda config, seed: Outcome()
+    #: What the same run would have given if nothing had been learned (the model
+    #: untrained, the bits independent, J = 0, one method no different from another),
+    #: with as much of the result as `check` reads. A claim of ours must fail there, or
+    #: be marked a sanity check.
     null: Callable[[Result], Result] | None = None
+    #: Where its jobs can run: "cpu", "cuda" or both.
     devices: tuple[str, ...] = ("cpu",)
+    #: Makes all jobs at once in one process, with the numbers of `job` up to rounding
+    #: (see `run_jobs`). With a parameter ``cuda_graph`` it can record the steps of a
+    #: training, and have a GPU replay them.
     batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None
+    #: Whether jobs may run beside each other. Not those whose time is the result, or
+    #: that spread over the cores by themselves.
     parallel: bool = True
 
     def config(self, scale: str, **knobs: Any) -> C:
@@ -136,16 +102,11 @@ class Experiment(Generic[C]):
     def has_papers_setting(self, scale: str) -> bool:
         """Whether a preset is the paper's own setting, with as many seeds or more."""
         config, paper = self.config(scale), self.presets.get("paper")
-        if paper is None:
+        n_seeds, wanted = (getattr(c, "n_seeds", 1) for c in (config, paper))
+        if paper is None or n_seeds < wanted:
             return False
-        if getattr(config, "n_seeds", 1) < getattr(paper, "n_seeds", 1):
-            return False
-        names = [f.name for f in fields(config)]  # type: ignore[arg-type]
-        return all(
-            getattr(config, name) == getattr(paper, name)
-            for name in names
-            if name != "n_seeds"
-        )
+        names = {f.name for f in fields(config)} - {"n_seeds"}  # type: ignore[arg-type]
+        return all(getattr(config, name) == getattr(paper, name) for name in names)
 
     def device(self, name: str) -> str:
         """Turn a device's name into one that is there and that the row can use."""
@@ -296,13 +257,13 @@ class Experiment(Generic[C]):
 
     def verdicts(self, result: Result) -> list[Verdict]:
         """Check a result, each number beside that of the row's null."""
-        found = self.check(result)
+        found = list(self.check(result))
         if self.null is None:
             return found
         return against_null(self.id, found, self.check(self.null(result)))
 
 
-def grid(config: Any, **choices: str) -> Mapping[Names, Mapping[str, Any]]:
+def grid(config: Any, **choices: str) -> Cells:
     """Name a cell for every combination of what fields of a configuration list.
 
     ``grid(config, method="methods")`` gives each job one of ``config.methods`` as
@@ -340,6 +301,20 @@ def _by_seed(values: list[Any]) -> Any:
     if not isinstance(values[0], Mapping):
         return values
     return {name: _by_seed([value[name] for value in values]) for name in values[0]}
+
+
+# Seeds of consecutive runs are consecutive, so streams of another name begin far away.
+_OFFSETS = {"training": 0, "evaluation": 1_000_000, "training graphs": 1_000_000}
+
+
+def stream_seed(name: str, seed: int) -> int:
+    """Return the seed of a run's named stream: evaluation shares none with training."""
+    return seed + _OFFSETS[name]
+
+
+def stream(name: str, seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return the generator of a run's named stream."""
+    return make_generator(stream_seed(name, seed), device)
 
 
 def told(function: Callable[..., Any], device: str) -> dict[str, str]:

@@ -32,39 +32,24 @@ class Paper:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """Numbers that a paper prints.
-
-    Attributes
-    ----------
-    name, metric, unit
-        What is measured, and in which unit ("" for a pure number).
-    better
-        One of "higher", "lower", "equal".
-        Which side is better; "equal" where the number itself is the aim.
-    decimals
-        Decimals as printed: half a unit of the last one is rounding.
-    columns
-        Names of the columns.
-    published, spread
-        A number for each column, by method; NaN where the paper prints none.
-        The spread is the paper's own standard deviation, where it gives one.
-    quoted
-        Methods that the book has no code for: their numbers are only quoted.
-    slack
-        How far the paper's own protocol leaves a number open.
-    slack_reason
-        Why it does.
-    """
+    """Numbers that a paper prints."""
 
     name: str
+    #: What is measured, and below in which unit ("" for a pure number).
     metric: str
+    #: Which side is better; "equal" where the number itself is the aim.
     better: Better
+    #: As printed: half a unit of the last one is rounding.
     decimals: int
     columns: tuple[str, ...]
+    #: A number for each column, by method; NaN where the paper prints none.
     published: Mapping[str, tuple[float, ...]]
     unit: str = ""
+    #: The paper's own standard deviations, where it gives any.
     spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    #: Methods that the book has no code for: their numbers are only quoted.
     quoted: tuple[str, ...] = ()
+    #: How far the paper's own protocol leaves a number open, and why it does.
     slack: float = 0.0
     slack_reason: str = ""
 
@@ -124,13 +109,11 @@ def _load() -> tuple[dict[str, Paper], dict[str, Fact]]:
     text = (files("ebmtut.experiments") / "facts.yaml").read_text(encoding="utf-8")
     loaded = yaml.safe_load(text)
     by_key = {key: Paper(key, **entry) for key, entry in loaded["papers"].items()}
-    rows = [_fact(entry) for entry in loaded["rows"]]
-    return by_key, {fact.id: fact for fact in rows}
-
-
-def _fact(entry: dict[str, Any]) -> Fact:
-    tables = tuple(_table(table) for table in entry.pop("tables", []))
-    return Fact(**entry, tables=tables)
+    by_id = {}
+    for entry in loaded["rows"]:
+        tables = tuple(_table(table) for table in entry.pop("tables", []))
+        by_id[entry["id"]] = Fact(**entry, tables=tables)
+    return by_key, by_id
 
 
 def _table(entry: dict[str, Any]) -> PublishedTable:

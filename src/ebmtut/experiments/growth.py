@@ -1,7 +1,5 @@
 """Stored measurements of speed: growth beside a peer and a floor, a flow's steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.plotting import OKABE_ITO, figure_size, part_rows
-from ebmtut.results import benchmarks_root
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Table, benchmarks_root
 
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 # What the page calls an operation, and the size at which its table shows it.
@@ -96,19 +93,18 @@ def step_table(report: dict[str, Any]) -> Table:
     """Tabulate a flow's steps of training and of time."""
     rows = report["rows"]
     first = {row["network"]: row for row in reversed(rows)}
-    ratios = [
-        (first[row["network"]][f"{what} ms"] / row[f"{what} ms"])
-        for row in rows
-        for what in ("step", "rollout")
-    ]
+    steps, rollouts = (
+        [first[row["network"]][of] / row[of] for row in rows]
+        for of in ("step ms", "rollout ms")
+    )
     columns: dict[str, list[Cell]] = {
         "network": [row["network"] for row in rows],
         "code": [_program(row["party"]) for row in rows],
         "parameters": [row["parameters"] for row in rows],
         "step [ms]": [_digits(row["step ms"]) for row in rows],
-        "times as fast": list(ratios[0::2]),
+        "times as fast": steps,
         "of a rollout [ms]": [_digits(row["rollout ms"]) for row in rows],
-        "times as fast, rollout": list(ratios[1::2]),
+        "times as fast, rollout": rollouts,
     }
     whole = [row.get("64 steps s") for row in rows]
     if any(seconds is not None for seconds in whole):
@@ -167,10 +163,8 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
         ratios = [r["seconds"][peer] / r["seconds"]["ours"] for r in rows]
         columns["times as fast"] = [*ratios, None]
     for name in (name for name in power if name != "floor"):
-        columns[f"{_program(name)} [MiB]"] = [
-            *(round(r["MiB"][name]) for r in rows),
-            None,
-        ]
+        memory = [round(r["MiB"][name]) for r in rows]
+        columns[f"{_program(name)} [MiB]"] = [*memory, None]
     return Table(
         columns,
         caption=f"{operation}. Size: {found['size is']}. Floor: {found['floor is']}. "
@@ -186,14 +180,10 @@ def draw_ratios(report: dict[str, Any]) -> Figure:
         peer, rows = found["peer"], found["rows"]
         ratios = [row["seconds"][peer] / row["seconds"]["ours"] for row in rows]
         ax.plot(ratios, [place] * len(rows), "o-", color=OKABE_ITO["blue"], linewidth=1)
+        of: Any = {"textcoords": "offset points", "ha": "center"}
         for end, above in ((0, 6), (-1, -13)):
-            ax.annotate(
-                str(rows[end]["size"]),
-                (ratios[end], place),
-                (0, above),
-                textcoords="offset points",
-                ha="center",
-            )
+            at = ratios[end], place
+            ax.annotate(str(rows[end]["size"]), at, (0, above), **of)
     names = [
         f"{name}\n(beside {report['operations'][operation]['peer']})"
         for operation, (name, _, _) in _SHOWN.items()
@@ -222,21 +212,10 @@ def draw_growth(report: dict[str, Any]) -> Figure:
             low, high = zip(*(r["quartiles"][name] for r in found["rows"]), strict=True)
             color = _COLORS.get(name, OKABE_ITO["orange"])
             style = ":" if name == "floor" else "-"
-            ax.plot(
-                sizes,
-                middle,
-                style,
-                color=color,
-                label=f"{_program(name)}, {power:.1f}",
-            )
-            ax.fill_between(
-                sizes,
-                [1e6 * x for x in low],
-                [1e6 * x for x in high],
-                color=color,
-                alpha=0.25,
-                linewidth=0,
-            )
+            label = f"{_program(name)}, {power:.1f}"
+            ax.plot(sizes, middle, style, color=color, label=label)
+            band = ([1e6 * x for x in end] for end in (low, high))
+            ax.fill_between(sizes, *band, color=color, alpha=0.25, linewidth=0)
         ax.set(xscale="log", yscale="log", title=operation)
         ax.set_xlabel(found["size is"])
         ax.set_ylabel("CPU time [µs]")

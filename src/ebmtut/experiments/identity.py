@@ -8,13 +8,11 @@ module of kernels for the GPU, ``*_triton``, can't be imported everywhere: it co
 its text, so that a digest is the same on all machines.
 """
 
-from __future__ import annotations
-
 import ast
 import dis
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,16 +59,16 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
                     waiting += _imported(parts, module, names, ours)
         elif isinstance(value, type):
             where = f"{value.__module__}.{value.__qualname__}"
-            own = {k: v for k, v in vars(value).items() if not _is_said_about(k, v)}
+            # But not its module, or what pickling leaves there.
+            own = {
+                name: inner
+                for name, inner in vars(value).items()
+                if not name.startswith("__") or callable(_unwrapped(inner))
+            }
             waiting += [*_others(parts, where, own), *value.__bases__]
         else:
             waiting.append(type(value))
     return text_digest("\n".join(sorted(parts)))[:16]
-
-
-def _is_said_about(name: str, value: object) -> bool:
-    """Whether a class has this for others: its module, what pickling leaves there."""
-    return name.startswith("__") and not callable(_unwrapped(value))
 
 
 def _unwrapped(value: Any) -> Any:
@@ -103,23 +101,16 @@ def _named(function: FunctionType, ours: set[str]) -> dict[str, Any]:
 @cache
 def _imports(code: CodeType) -> tuple[tuple[str, list[str]], ...]:
     """Return what a function imports when it runs: a module, and names from it."""
-    return tuple(_imports_in(code))
-
-
-def _imports_in(code: CodeType) -> Iterator[tuple[str, list[str]]]:
-    module, names = "", list[str]()
+    found: list[tuple[str, list[str]]] = []
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IMPORT_NAME":
-            if module:
-                yield module, names
-            module, names = instruction.argval, []
+            found.append((instruction.argval, []))
         elif instruction.opname == "IMPORT_FROM":
-            names.append(instruction.argval)
-    if module:
-        yield module, names
+            found[-1][1].append(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _imports(constant)
+            found += _imports(constant)
+    return tuple(found)
 
 
 def _imported(

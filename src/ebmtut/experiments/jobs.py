@@ -6,8 +6,6 @@ a cluster. Each one's outcome is written as soon as it is there, so that a kille
 run goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import glob
 import inspect
 import math

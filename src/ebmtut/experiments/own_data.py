@@ -1,7 +1,5 @@
 """Tables, pictures and the little model of the pages on rows of one's own."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Mapping
@@ -18,7 +16,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
-from ebmtut.results.tables import Table
+from ebmtut.results import Table
 
 
 def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:
@@ -74,9 +72,7 @@ def energy_table(
     energy: Energy, samples: Mapping[str, Float[Tensor, "n_samples n_sites"]]
 ) -> Table:
     """Mean energies of samples, and the exact one up to twenty bits."""
-    means: dict[str, Any] = {
-        name: mean_and_error(energy(x)) for name, x in samples.items()
-    }
+    means: dict[str, Any] = {k: mean_and_error(energy(x)) for k, x in samples.items()}
     kinds = [*[""] * (len(means) - 1), "null"]
     if energy.n_sites <= 20:
         means["exact"] = float(exact_mean(energy, energy))
@@ -115,9 +111,7 @@ def likelihood_table(
             name: energy(held_out).double() + log_z[name].value
             for name, energy in energies.items()
         }
-        found = [
-            nll(energy, held_out, log_z[name]) for name, energy in energies.items()
-        ]
+        found = [nll(energy, held_out, log_z[k]) for k, energy in energies.items()]
     first = next(iter(rows.values()))
     null = -independent.log_prob(held_out)
     uniform = torch.full_like(null, held_out.shape[1] * math.log(2))

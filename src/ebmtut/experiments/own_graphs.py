@@ -1,7 +1,5 @@
 """Pictures and errors of the page on a graph of one's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,9 +17,7 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
 
 
-def chances(
-    x: Float[Tensor, "n_samples n_sites"],
-) -> list[tuple[float, float]]:
+def chances(x: Float[Tensor, "n_samples n_sites"]) -> list[tuple[float, float]]:
     """How often each bit is one, with the standard error of a count."""
     p = x.double().mean(0)
     error = (p * (1 - p) / len(x)).sqrt()
@@ -39,17 +35,10 @@ def show_leanings(
     place = nx.kamada_kawai_layout(graph, weight=None)
     above = {name: (x, y + 0.13) for name, (x, y) in place.items()}
     nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
-    dots = nx.draw_networkx_nodes(
-        graph,
-        place,
-        ax=ax,
-        node_color=[lean[name] for name in graph.nodes],
-        node_size=[380 if name in clamped else 180 for name in graph.nodes],
-        cmap=DIVERGING_CMAP,
-        vmin=0,
-        vmax=1,
-        edgecolors="black",
-    )
+    look: Any = {"cmap": DIVERGING_CMAP, "vmin": 0, "vmax": 1, "edgecolors": "black"}
+    look["node_color"] = [lean[name] for name in graph.nodes]
+    sizes = [380 if name in clamped else 180 for name in graph.nodes]
+    dots = nx.draw_networkx_nodes(graph, place, ax=ax, node_size=sizes, **look)
     # Names stand above their vertices, on a ground that hides the edges there.
     box = {"color": "white", "pad": 0.5, "alpha": 0.8}
     nx.draw_networkx_labels(graph, above, ax=ax, font_size=9, bbox=box)
@@ -71,12 +60,7 @@ def coupling_errors(
     seed: int,
 ) -> dict[str, list[float]]:
     """Errors of the probabilities of a yes over the coupling."""
-    names = (
-        "Gibbs, 5 sweeps",
-        f"Gibbs, {n_sweeps} sweeps",
-        "PMP",
-        "sampling error",
-    )
+    names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "sampling error")
     curves: dict[str, list[float]] = {name: [] for name in names}
     unit = pairwise_graph(graph, weight="weight", variables="spins")
     edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()
@@ -88,14 +72,8 @@ def coupling_errors(
             draw_samples(part, n_samples, n_sweeps=k, generator=generator).mean(0)
             for k in (5, n_sweeps)
         ]
-        by_pmp = perturb_and_max_product(
-            model,
-            n_samples,
-            n_sweeps,
-            clamp=clamp,
-            init="symmetric",
-            generator=generator,
-        )
+        of: Any = {"clamp": clamp, "init": "symmetric", "generator": generator}
+        by_pmp = perturb_and_max_product(model, n_samples, n_sweeps, **of)
         found.append(by_pmp[:, clamp.isnan()].mean(0))
         squares = [(estimate - truth).square() for estimate in found]
         squares.append(truth * (1 - truth) / n_samples)

@@ -1,15 +1,12 @@
 """Tables that only select and average, declared as data and drawn by one function."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ebmtut.checks import InputError
 from ebmtut.experiments.facts import facts, get_fact
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def get_experiment(id: str) -> "Experiment[Any]":
     get_fact(id)
     known = available()
     if id not in known:
-        from ebmtut.checks import InputError
-
         listing = ", ".join(known) or "none"
         raise InputError(f"{id!r} has no experiment yet; those that run: {listing}")
     module = importlib.import_module(f"ebmtut.experiments.{module_of(id)}")

@@ -15,15 +15,9 @@ from ebmtut.experiments.injected import check_injected, executed_cells
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
 from ebmtut.random import check_seed
-from ebmtut.results import (
-    Result,
-    check_writable,
-    default_root,
-    load_result,
-    result_folder,
-    save_result,
-)
+from ebmtut.results import Result, check_writable, load_result, save_result
 from ebmtut.results.atomic import replace_file
+from ebmtut.results.store import default_root, result_folder
 
 
 def check_parameters(seed: int, device: str, results_dir: str) -> str:
@@ -44,12 +38,11 @@ def run_experiment(
     seed: int = 0,
     device: str = "auto",
     root: Path | None = None,
-    progress: bool = False,
-    time_limit: float | None = None,
     in_one_batch: bool = False,
     cuda_graph: bool = False,
+    **options: Any,
 ) -> tuple[Path, list[Verdict]]:
-    """Run a preset of an experiment and store what it gave."""
+    """Run a preset, with options of `Experiment.run`, and store what it gave."""
     experiment.config(scale)
     check_seed(seed)
     device = experiment.device(device)
@@ -73,11 +66,10 @@ def run_experiment(
             scale,
             seed=seed,
             device=device,
-            progress=progress,
             checkpoints=kept,
-            time_limit=time_limit,
             in_one_batch=in_one_batch,
             cuda_graph=cuda_graph,
+            **options,
         )
         # Stored before anything else can fail; judged and drawn from the stored file.
         save_result(result, root)
@@ -93,10 +85,8 @@ def redraw(
     """Judge and draw a stored result again, computing nothing."""
     result = load_result(experiment.id, scale, root)
     verdicts = experiment.verdicts(result)
-    evidence = [to_json(verdict) for verdict in verdicts]
-    judged = dataclasses.replace(
-        result, scalars=result.scalars | {"verdicts": evidence}
-    )
+    evidence = {"verdicts": [to_json(verdict) for verdict in verdicts]}
+    judged = dataclasses.replace(result, scalars=result.scalars | evidence)
     picture = _png(experiment, result)
     folder = save_result(judged, root)
     replace_file(folder / "figure.png", picture)

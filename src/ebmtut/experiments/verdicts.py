@@ -74,6 +74,10 @@ class Verdict:
     sanity: bool = False
 
 
+#: What the claims of an experiment yield.
+Verdicts = Iterable[Verdict]
+
+
 def judge(
     ours: float | None,
     published: float | None,

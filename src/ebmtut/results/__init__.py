@@ -17,10 +17,11 @@ from ebmtut.results.store import (
     result_folder,
     save_result,
 )
-from ebmtut.results.tables import Table
+from ebmtut.results.tables import Cell, Table
 
 __all__ = [
     "SCALES",
+    "Cell",
     "Provenance",
     "Result",
     "ResultNotFound",

@@ -1,7 +1,5 @@
 """Two estimators of the time derivative of log Z_t (Figure 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +11,8 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, plain_log
@@ -104,7 +101,7 @@ def draw_spread(result: Result) -> Figure:
     return figure
 
 
-def check_spread(result: Result) -> list[Verdict]:
+def check_spread(result: Result) -> Verdicts:
     """The control variate lowers the standard deviation five times after training."""
     ratio, stderr = mean_and_stderr(result.scalars["table"]["stein"]["ratio"])
     n_seeds = len(result.scalars["table"]["stein"]["ratio"])

@@ -1,7 +1,5 @@
 """Row dnfs/ebm-table (Tables 2 and 3): likelihoods of energy and sampler."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

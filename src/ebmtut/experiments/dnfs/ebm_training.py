@@ -4,8 +4,6 @@ With eight bits likelihoods and distances are sums over 256 states.
 Source: Ou, Zhang and Li (2025), Section 4.2; EB-GFN: Zhang et al. (2022).
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable
@@ -37,15 +35,12 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_density,
     evaluate_independent_bits,
 )
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream_seed
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream_seed
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.schedules import cosine
 from ebmtut.states import enumerate_states
 from ebmtut.training import (
@@ -105,15 +100,9 @@ class FlowSampler(FlowFollower):
     def __init__(
         self, energy: planes.TableEnergy, config: JointConfig, seed: int
     ) -> None:
-        path = AnnealingPath(energy)
-        flow = planes.new_flow(
-            path,
-            SAMPLERS["DNFS"],
-            width=config.width,
-            n_layers=config.n_layers,
-            seed=seed,
-            device=energy.table.device,
-        )
+        path, how = AnnealingPath(energy), SAMPLERS["DNFS"]
+        sizes, device = (config.width, config.n_layers), energy.table.device
+        flow = planes.new_flow(path, how, *sizes, seed=seed, device=device)
         super().__init__(
             flow,
             gibbs_sweep(path, energy),
@@ -325,16 +314,10 @@ def wide_joint(
     generator = make_generator(seed, device)
     energy = MLPEnergy(data.n_sites, generator=make_generator(seed)).to(device)
     averaged = copy.deepcopy(energy).requires_grad_(False)
-    path = AnnealingPath(energy)
+    path, how = AnnealingPath(energy), SAMPLERS["paper"]
+    sizes = config.width, config.n_layers
     follower = FlowFollower(
-        planes.new_flow(
-            path,
-            SAMPLERS["paper"],
-            width=config.width,
-            n_layers=config.n_layers,
-            seed=seed,
-            device=device,
-        ),
+        planes.new_flow(path, how, *sizes, seed=seed, device=device),
         None,
         n_trajectories=n_samples,
         n_time_steps=n_times,
@@ -428,10 +411,9 @@ def _evaluated(
     }
     distributions = {"data": seen}
     for name, drawn in samples.items():
-        distribution = distributions[f"{name or 'energy '}".strip()] = (
-            coarse_distribution(drawn)
-        )
-        scalars[f"{name}TV"] = float(planes.distance(distribution, seen))
+        counted = coarse_distribution(drawn)
+        distributions[(name or "energy ").strip()] = counted
+        scalars[f"{name}TV"] = float(planes.distance(counted, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
     return Outcome(
         scalars,
@@ -495,19 +477,17 @@ def score_table(result: Result) -> Table:
     )
 
 
-def check_gaps(result: Result) -> list[Verdict]:
+def check_gaps(result: Result) -> Verdicts:
     """Energies come close to the entropy, with a flow or EB-GFN; so does the flow."""
     asked = {
         "DNFS": (("the energy", "KL", GAP), ("the flow", "flow KL", 2 * GAP)),
         "EB-GFN": (("EB-GFN's energy", "KL", 2 * GAP),),
     }
-    verdicts = []
     for method, claims in asked.items():
         for density, cell in result.scalars["table"].get(method, {}).items():
             for words, key, bound in claims:
                 name = f"{density}: likelihood of {words} below the entropy, nats"
-                verdicts.append(claim(name, cell[key], "at most", bound))
-    return verdicts
+                yield claim(name, cell[key], "at most", bound)
 
 
 def no_coupling(result: Result) -> Result:

@@ -4,10 +4,8 @@ A flow is trained on random graphs of one size and evaluated on others, whose op
 is known, beside annealed chains, which learn nothing.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +25,7 @@ from ebmtut.experiments.dnfs.graph_reports import (
     draw_fractions,
     refined,
 )
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream_seed
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream_seed
 from ebmtut.flows.graph_gflownet import set_ways
 from ebmtut.random import generator_on, make_generator
 from ebmtut.samplers import (
@@ -113,7 +109,7 @@ class GraphProblemConfig:
         check_range("n_seeds", len(self.n_seeds), low=len(self.sizes))
 
 
-def cells(config: GraphProblemConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: GraphProblemConfig) -> Cells:
     """Name an entry for every size."""
     alone = replace(config, sizes=(), n_seeds=())
     return {size: {"size": size, "config": alone} for size in config.sizes}

@@ -1,10 +1,8 @@
 """Fractions of the optimum: verdicts, the figure and the tables of graph problems."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,10 +14,9 @@ from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: The methods that the page shows; the notes show all.
 SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")
@@ -53,31 +50,21 @@ def draw_fractions(result: Result) -> Figure:
     """Draw the fraction of the optimum over the steps of refinement, size by size."""
     sizes = list(result.scalars["table"])
     steps = [n for n in result.config["refinements"] if n]
-    aspect = 0.6 if len(sizes) == 1 else 1.3
-    figure, axes = plt.subplots(
-        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=aspect), squeeze=False
-    )
+    figsize = panel_size(1, len(sizes), aspect=0.6 if len(sizes) == 1 else 1.3)
+    figure, axes = plt.subplots(1, len(sizes), figsize=figsize, squeeze=False)
     for ax, size in zip(axes[0], sizes, strict=True):
         for name, (color, marker, label) in _LINES.items():
             for kind, style in (("", "-"), (": best", "--")):
                 values = [fractions(result, size, name.format(n) + kind) for n in steps]
-                ax.plot(
-                    steps,
-                    np.mean(values, 1),
-                    marker + style,
-                    color=COLORS[color],
-                    ms=4,
-                    lw=1,
-                    label=None if kind else label,
-                )
+                how: Any = {"color": COLORS[color], "label": None if kind else label}
+                ax.plot(steps, np.mean(values, 1), marker + style, ms=4, lw=1, **how)
         alone = float(np.mean(fractions(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
         ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
         if size in result.scalars["exact law"]:
             share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
-            ax.axhline(
-                share, color=COLORS["exact"], lw=1, ls="-.", label="exact samples"
-            )
+            how = {"color": COLORS["exact"], "label": "exact samples"}
+            ax.axhline(share, lw=1, ls="-.", **how)
         ax.set(title=f"{size} vertices", xlabel="DMALA steps per time step")
         ax.set_xticks(steps)
     axes[0, 0].set_ylabel("fraction of the optimum")
@@ -86,14 +73,12 @@ def draw_fractions(result: Result) -> Figure:
     return figure
 
 
-def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]:
+def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
     config = result.config
     most = max(config["refinements"])
-    excuse = (
-        "other graphs of the same kind, whose optimum differs: compare the shares "
-        "of the optimum"
-    )
+    excuse = "other graphs of the same kind, whose optimum differs: compare the shares "
+    excuse += "of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
     rows = {
@@ -102,18 +87,16 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]
         "DMALA": f"DMALA {most}",
         "DNFS + DMALA": f"DNFS + DMALA {most}",
     }
-    verdicts = []
     for size, metrics in result.scalars["table"].items():
         for row, metric in rows.items():
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
-            verdicts.append(compare(*where, metrics[metric], excuse=excuse))
-        verdicts += _refinements(result, size, prefix + size, excuse)
-        gap = np.subtract(
-            fractions(result, size, "DNFS"), fractions(result, size, "untrained DNFS")
-        )
+            yield compare(*where, metrics[metric], excuse=excuse)
+        yield from _refinements(result, size, prefix + size, excuse)
+        learned, bare = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
+        gap = np.subtract(learned, bare)
         name = f"{prefix}{size}: share that training adds"
         # An untrained flow adds nothing to itself.
-        verdicts.append(claim(name, list(gap), "at least", 0.05, null=0.0))
+        yield claim(name, list(gap), "at least", 0.05, null=0.0)
         for steps in (0, most):
             chains = fractions(result, size, f"DMALA {steps}")
             gains = [
@@ -123,21 +106,19 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]
             null, _ = mean_and_stderr(list(gains[1]))
             kind = "share of the flow alone" if not steps else "share"
             name = f"{prefix}{size}: {kind} above DMALA of as many evaluations"
-            verdicts.append(claim(name, list(gains[0]), "at least", 0, null=null))
+            yield claim(name, list(gains[0]), "at least", 0, null=null)
         # No claim of what was learned: chains alone may reach as much.
         best = fractions(result, size, f"{refined('DNFS', most)}: best")
         name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
         target = TARGETS[config["problem"]][size]
-        verdicts.append(claim(name, best, "at least", target, sanity=True))
-    return verdicts
+        yield claim(name, best, "at least", target, sanity=True)
 
 
-def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Verdict]:
+def _refinements(result: Result, size: str, column: str, excuse: str) -> Verdicts:
     """Set sizes by DMALA steps beside the paper's, where it prints any."""
     problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
     if name not in [table.name for table in get_fact(problem).tables]:
-        return []
-    verdicts = []
+        return
     for steps in (n for n in result.config["refinements"] if n):
         for row, metric in (
             ("DMALA", f"DMALA {steps}"),
@@ -145,8 +126,7 @@ def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Ve
         ):
             values = result.scalars["table"][size][metric]
             where = (problem, name, row, str(steps))
-            verdicts.append(compare(*where, values, excuse=excuse))
-    return verdicts
+            yield compare(*where, values, excuse=excuse)
 
 
 @checked
@@ -239,15 +219,10 @@ def learners_table(result: Result, size: str | None = None) -> Table:
     for metric in shown:
         of = "training" if metric == "DNFS" else f"training of {metric}"
         seconds = metrics.get(f"{of}: CPU seconds")
-        lines.append(
-            [
-                names[metric],
-                spread(fractions(result, size, metric), 3),
-                spread(fractions(result, size, f"{metric}: best"), 3),
-                _digits(seconds) if seconds else None,
-                _digits(metrics[f"{metric}: CPU seconds"]),
-            ]
-        )
+        draws = (fractions(result, size, metric + kind) for kind in ("", ": best"))
+        trained = _digits(seconds) if seconds else None
+        sampled = _digits(metrics[f"{metric}: CPU seconds"])
+        lines.append([names[metric], *(spread(d, 3) for d in draws), trained, sampled])
     for method in ("DNFS", "GFlowNet"):
         score = fact.number(method, column)
         assert score is not None

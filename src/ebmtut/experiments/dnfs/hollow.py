@@ -1,7 +1,5 @@
 """What a network that is not locally equivariant does to a flow's weights, exactly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

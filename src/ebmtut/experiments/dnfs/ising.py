@@ -1,7 +1,5 @@
 """Row dnfs/ising (Figures 5 and 15): sampling the 10x10 Ising model."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,11 +11,10 @@ from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.lattices import SHOWN
 from ebmtut.experiments.dnfs.recipes import BASELINES, CRITICAL, LEARNED, LatticeConfig
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 # Claimed of the book's recipe: ESS and the error of log Z, of every seed.
 TARGETS = {
@@ -64,9 +61,8 @@ def draw_histograms(result: Result) -> Figure:
     return figure
 
 
-def check_ising(result: Result) -> list[Verdict]:
+def check_ising(result: Result) -> Verdicts:
     """ESS and error of log Z in every seed, and energies; the baselines must fail."""
-    verdicts = []
     table = result.scalars["table"]
     for column, (ess, error) in TARGETS.get(result.scale, {}).items():
         cell = table["ours"].get(column)
@@ -77,37 +73,29 @@ def check_ising(result: Result) -> list[Verdict]:
         bare = {k: v[0] for k, v in table["untrained"][column].items()}
         worst = min(cell["ESS"])
         name = f"ours, {column}: smallest ESS of the seeds, continuous time"
-        verdicts.append(claim(name, worst, "at least", ess, null=bare["ESS"], **of))
+        yield claim(name, worst, "at least", ess, null=bare["ESS"], **of)
         errors = [abs(v) for v in cell["log Z error"]]
         name = f"ours, {column}: largest |error of log Z| of the seeds"
         null = abs(bare["log Z error"])
-        verdicts.append(claim(name, max(errors), "at most", error, null=null, **of))
+        yield claim(name, max(errors), "at most", error, null=null, **of)
         for kind, words in (("", ""), (" path", ", simulated exactly")):
             mean, stderr = mean_and_stderr(cell[f"weighted energy{kind}"])
             name = f"ours, {column}: relative error of the weighted mean energy{words}"
             off = abs(mean - exact) / abs(exact)
             share = None if stderr is None else stderr / abs(exact)
             null = abs(bare[f"weighted energy{kind}"] - exact) / abs(exact)
-            verdict = claim(name, off, "at most", 0.01, stderr=share, null=null, **of)
-            verdicts.append(verdict)
+            yield claim(name, off, "at most", 0.01, stderr=share, null=null, **of)
         name = f"ours, {column}: distance of the first seed's energies from their exact"
         name += " law, over that of as many exact draws"
-        verdict = claim(
-            name,
-            _in_noise(result, "ours", column),
-            "at most",
-            3.0,
-            null=_in_noise(result, "untrained", column),
-        )
-        verdicts.append(verdict)
+        off, null = (_in_noise(result, m, column) for m in ("ours", "untrained"))
+        yield claim(name, off, "at most", 3.0, null=null)
         best = max(
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
             for m in ("untrained", "AIS", "SMC")
             if m in table
         )
         name = f"{column}: best ESS of a null of as many evaluations"
-        verdicts.append(claim(name, best, "at most", min(worst, ess), sanity=True))
-    return verdicts
+        yield claim(name, best, "at most", min(worst, ess), sanity=True)
 
 
 def _noise(

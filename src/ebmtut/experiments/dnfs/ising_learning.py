@@ -4,9 +4,6 @@ The data are those of the row ed/ising-rmse: the same lattices, samples and scor
 Source: Ou, Zhang and Li (2025), Section 4.2 and Appendix E.2.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -24,16 +21,14 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.experiments.verdicts import Verdicts, claim, compare
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
@@ -241,7 +236,7 @@ def learning_job(
     )
 
 
-def cells(config: LearningConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LearningConfig) -> Cells:
     """Name a cell for every method and lattice."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {
@@ -261,9 +256,8 @@ def draw_couplings(result: Result) -> Figure:
     table = result.scalars["table"]
     columns = list(table["DNFS"])
     shown = columns[:3]
-    figure, axes = plt.subplots(
-        1, len(shown) + 1, figsize=panel_size(1, len(shown) + 1, aspect=1.1)
-    )
+    n = len(shown) + 1
+    figure, axes = plt.subplots(1, n, figsize=panel_size(1, n, aspect=1.1))
     for column, ax in zip(shown, axes, strict=False):
         sigma = float(column.split(", ")[1])
         learned = result.arrays[f"coupling/DNFS/{column}"]
@@ -341,23 +335,21 @@ def _kind(name: str) -> str:
     return "null" if name == "J = 0" or name.endswith("chains") else ""
 
 
-def check_couplings(result: Result) -> list[Verdict]:
+def check_couplings(result: Result) -> Verdicts:
     """Compare with the paper's numbers, and claim them where there is much to learn.
 
     The claims are about the flow with DMALA steps, where it is run.
     """
     table = result.scalars["table"]
     asked = "DNFS+DMALA" if "DNFS+DMALA" in table else "DNFS"
-    verdicts = []
     for method in dict.fromkeys(("DNFS", asked)):
         for column, cell in table[method].items():
             if method == "DNFS":
                 where = ("dnfs/ising-learning", "negative log-RMSE", "DNFS", column)
-                verdicts.append(compare(*where, cell["nlr"]))
+                yield compare(*where, cell["nlr"])
             if method == asked and column in OURS:
                 name = f"{method}, {column}: negative log-RMSE"
-                verdicts.append(claim(name, cell["nlr"], "at least", OURS[column]))
-    return verdicts
+                yield claim(name, cell["nlr"], "at least", OURS[column])
 
 
 def no_coupling(result: Result) -> Result:

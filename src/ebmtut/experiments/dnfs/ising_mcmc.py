@@ -1,7 +1,5 @@
 """Row dnfs/ising-mcmc (Figure 13): energies after 64 steps of Markov chains."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass, field, replace
@@ -19,16 +17,13 @@ from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.captions import spread
 from ebmtut.experiments.dnfs.recipes import LEARNED, LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
 #: What tables and pictures call a method, where that is another name.
@@ -129,18 +124,15 @@ def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
 
 def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
-    side, sigma = config.side, config.sigma
+    side, sigma, n = config.side, config.sigma, config.n_samples
     distribution = lattices.energy_distribution(side, sigma)
-    energy = LatticeIsing(side, sigma)
-    generator = make_generator(seed + 3_000_000)
+    energy, generator = LatticeIsing(side, sigma), make_generator(seed + 3_000_000)
     exact = {
         "mean energy": float(distribution.levels @ distribution.chances),
         "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),
-        "noise": lattices.drawn_distances(
-            distribution, config.n_samples, generator=generator
-        ),
+        "noise": lattices.drawn_distances(distribution, n, generator=generator),
     }
-    long = energy(_long_chains(energy, config.n_samples, seed)).numpy()
+    long = energy(_long_chains(energy, n, seed)).numpy()
     return Outcome({"exact": exact}, {"long": long})
 
 
@@ -166,20 +158,11 @@ def draw_distances(result: Result) -> Figure:
         flow = method in ("DNFS", "untrained")
         color = COLORS["DNFS" if flow else "Gibbs"]
         ax.errorbar(mean, k, xerr=stderr, fmt="o", color=color, ms=7, capsize=4)
-        seconds = float(np.mean(table[method]["cpu s"]))
-        ax.annotate(
-            f"{seconds:.2g} s",
-            (1.0, k),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            ha="right",
-        )
-    ax.set(
-        xscale="log",
-        xlabel="distance from the exact distribution [nats]",
-        ylim=(len(shown) - 0.5, -0.5),
-        xlim=(None, 40),
-    )
+        seconds = f"{np.mean(table[method]['cpu s']):.2g} s"
+        how: dict[str, Any] = {"va": "center", "ha": "right"}
+        ax.annotate(seconds, (1.0, k), xycoords=("axes fraction", "data"), **how)
+    ax.set(xscale="log", xlim=(None, 40), ylim=(len(shown) - 0.5, -0.5))
+    ax.set_xlabel("distance from the exact distribution [nats]")
     ax.set_yticks(range(len(shown)), [_ORDER[method] for method in shown])
     return figure
 
@@ -235,28 +218,24 @@ def correlation_table(result: Result) -> Table:
     )
 
 
-def check_energies(result: Result) -> list[Verdict]:
+def check_energies(result: Result) -> Verdicts:
     """The flow is nearer than single-site chains, and near to exact samples."""
     table = result.scalars["table"]
     ours = table["DNFS"]["distance"]
-    verdicts = []
     for method in ("Gibbs", "GWG"):
         if method in table:
             theirs = float(np.mean(table[method]["distance"]))
             name = f"distance of the energies from their exact law, ours below {method}"
-            verdicts.append(claim(name, ours, "at most", theirs))
+            yield claim(name, ours, "at most", theirs)
     noise, _ = result.scalars["exact"]["noise"]
     name = "distance of ours over that of as many exact draws"
     mean, stderr = mean_and_stderr(ours)
     scaled = None if stderr is None else stderr / noise
-    verdicts.append(
-        claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
-    )
+    yield claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
     found = np.mean(table["DNFS"]["products"], axis=0)
     worst = float(np.abs(found - result.scalars["exact"]["products"]).max())
     name = "largest error of our mean products of two spins, by their distance"
-    verdicts.append(claim(name, worst, "at most", 0.01, n_seeds=len(ours)))
-    return verdicts
+    yield claim(name, worst, "at most", 0.01, n_seeds=len(ours))
 
 
 def nothing_learned(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """Tables and the figure of lattices that the pages show, and samples drawn live."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +21,7 @@ from ebmtut.experiments.dnfs.recipes import LEARNED
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: Scores of a baseline.
 _SCORES = ("ESS", "log Z error", "energy", "weighted energy")
@@ -119,10 +116,8 @@ def payback_table(result: Result, column: str) -> Table:
     ours, n_steps = rows["ours"], result.config["n_time_steps"]
     # A candidate is one evaluation of the network, and so is a jump that is taken.
     evaluations = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
-    fractions, pace = (
-        {"flow": fmean(ours["ESS path"])},
-        {"flow": ours["sample cpu ms path"]},
-    )
+    fractions = {"flow": fmean(ours["ESS path"])}
+    pace = {"flow": ours["sample cpu ms path"]}
     for name, factor in zip(_INDEPENDENT, (1, 4, 16), strict=True):
         label = SHOWN.get(name, name)
         evaluations[label] = factor * n_steps
@@ -162,16 +157,14 @@ def seconds_table(result: Result, column: str) -> Table:
     for name in _DEPENDENT:
         means = rows[name]["weighted energy"]
         if len(means) > 1:
-            share = lattices.effective_fraction(
-                means, lattices.energy_distribution(side, sigma), n
-            )
+            exact = lattices.energy_distribution(side, sigma)
+            share = lattices.effective_fraction(means, exact, n)
             found[name] = [share], rows[name]["sample cpu ms"]
     columns: dict[str, list[Cell]] = {"method": [SHOWN.get(m, m) for m in found]}
     columns["ESS"] = [fmean(ess) for ess, _ in found.values()]
     columns["ms per sample"] = [fmean(ms) for _, ms in found.values()]
-    columns["effective per s"] = [
-        1000 * fmean(ess) / fmean(ms) for ess, ms in found.values()
-    ]
+    per_second = (1000 * fmean(ess) / fmean(ms) for ess, ms in found.values())
+    columns["effective per s"] = [*per_second]
     return Table(
         columns,
         caption=f"{column}: effective samples per CPU second, without any training.",
@@ -324,17 +317,12 @@ def draw_scaling(result: Result) -> Figure:
         side = sorted(found)[-2:][0]
         above = label == "flow"
         ess, energy = found[side]
-        for ax, value, right in zip(
-            axes, (ess, 100 * energy), (above, not above), strict=True
-        ):
-            ax.annotate(
-                label,
-                (side, value),
-                (4 if right else -4, 4 if above else -12),
-                textcoords="offset points",
-                ha="left" if right else "right",
-                color=COLORS[color],
-            )
+        places = ((ess, above), (100 * energy, not above))
+        for ax, (value, right) in zip(axes, places, strict=True):
+            shift = 4 if right else -4, 4 if above else -12
+            how = {"ha": "left" if right else "right", "color": COLORS[color]}
+            how["textcoords"] = "offset points"
+            ax.annotate(label, (side, value), shift, **how)
     return figure
 
 

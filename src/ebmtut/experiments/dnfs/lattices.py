@@ -4,11 +4,9 @@ Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1. Exact distributio
 the energy and of two spins are those of `ebmtut.exact.torus`.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -30,9 +28,7 @@ from ebmtut.experiments.dnfs.recipes import (
     LatticeConfig,
     new_network,
 )
-from ebmtut.experiments.experiment import Names
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
+from ebmtut.experiments.experiment import Cells, Names, Outcome, stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
@@ -60,7 +56,7 @@ def column_name(side: int, sigma: float) -> str:
     return f"{side}x{side}, {'critical' if critical else f'{sigma:g}'}"
 
 
-def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LatticeConfig) -> Cells:
     """Name an entry for every method and lattice; other recipes only the first."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {

@@ -1,22 +1,19 @@
 """Row dnfs/leaps-networks (Figure 12): LEAPS with a convolution and a transformer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
 
 METHODS = ("LEAPS, leTF", "LEAPS, leConv", "untrained")
 
 
-def check_networks(result: Result) -> list[Verdict]:
+def check_networks(result: Result) -> Verdicts:
     """Where bits are no lattice the transformer is the nearer, in every run."""
     table = result.scalars["table"]
-    verdicts = []
     for density, cell in table["LEAPS, leTF"].items():
         times = np.divide(table["LEAPS, leConv"][density]["TV"], cell["TV"])
         name = (
@@ -24,8 +21,7 @@ def check_networks(result: Result) -> list[Verdict]:
             "smallest of the runs"
         )
         smallest = float(times.min())
-        verdicts.append(claim(name, smallest, "at least", 1.1, n_seeds=len(times)))
-    return verdicts
+        yield claim(name, smallest, "at least", 1.1, n_seeds=len(times))
 
 
 _BASE = pretrained_ebm.EXPERIMENT

@@ -1,7 +1,5 @@
 """Locally equivariant networks compared (Figures 3 and 14)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,15 +17,12 @@ from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
 from ebmtut.experiments.dnfs.captions import spread, spread_of_ess
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 #: Optimiser steps that take about as long, in units of those of leTF: measured
@@ -188,7 +183,7 @@ def short_table(result: Result) -> Table:
             "log Z error": _spread(table, "log Z error", 4)[:n],
             "steps": [int(cell["steps"][0]) for cell in table.values()],
             "CPU s": [round(s) for s in seconds],
-        },
+        }
     )
 
 
@@ -198,19 +193,16 @@ def _spread(table: Mapping[str, Any], head: str, digits: int) -> list[Cell]:
     return [spread(c[m + head], digits) for m in marks for c in table.values()]
 
 
-def check_order(result: Result) -> list[Verdict]:
+def check_order(result: Result) -> Verdicts:
     """The paper's order: transformer and convolution above the shallow ones."""
     table = result.scalars["table"]
-    verdicts = []
     for deep in ("leTF", "leConv"):
         for flat in ("leAttn", "leMLP"):
             if deep in table and flat in table:
                 gain = np.mean(table[deep]["ESS"]) - np.mean(table[flat]["ESS"])
                 name = f"ESS of {deep} less that of {flat}"
                 n_seeds = len(table[deep]["ESS"])
-                verdict = claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
-                verdicts.append(verdict)
-    return verdicts
+                yield claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
 
 
 def no_difference(result: Result) -> Result:

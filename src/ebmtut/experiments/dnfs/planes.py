@@ -5,8 +5,6 @@ its constant, the distribution of a flow's states and every distance are exact s
 Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -142,9 +140,8 @@ def draw_pictures(lines: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     for (density, line), row in zip(lines.items(), axes, strict=True):
         row[0].set_ylabel(density, fontsize=12)
         for (name, picture), ax in zip(line.items(), row, strict=True):
-            ax.imshow(
-                picture, origin="lower", vmin=0, vmax=next(iter(line.values())).max()
-            )
+            highest = next(iter(line.values())).max()
+            ax.imshow(picture, origin="lower", vmin=0, vmax=highest)
             ax.set(xticks=[], yticks=[])
             if not ax.get_subplotspec().rowspan.start:
                 ax.set_title(name, fontsize=12)
@@ -215,11 +212,11 @@ METHODS = {
 def new_flow(
     path: AnnealingPath,
     method: Method,
+    width: int,
+    n_layers: int,
     *,
-    width: int = 32,
-    n_layers: int = 2,
     seed: int,
-    device: str | torch.device = "cpu",
+    device: str | torch.device,
 ) -> Flow:
     """Make an untrained flow."""
     generator = make_generator(seed)

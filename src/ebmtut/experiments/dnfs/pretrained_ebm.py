@@ -5,8 +5,6 @@ estimate, as `wide_planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.
 Appendix E.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -34,15 +32,12 @@ from ebmtut.experiments.dnfs.wide_planes import (
     exact_draws,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
-from ebmtut.experiments.experiment import Experiment, grid
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train_flow
 
 #: Claimed of the flow: the total variation distance.
@@ -78,11 +73,9 @@ class PlaneConfig:
     learning_rate: float = 3e-3
 
     def __post_init__(self) -> None:
-        most, wide = LISTED, BITS
-        if most < self.n_bits < wide:
-            raise InputError(
-                f"n_bits must be 2 to {most}, or {wide}, got {self.n_bits}"
-            )
+        if LISTED < self.n_bits < BITS:
+            words = f"n_bits must be 2 to {LISTED}, or {BITS}, got {self.n_bits}"
+            raise InputError(words)
 
 
 #: Exact draws for each sample of a sampler that they evaluate.
@@ -251,9 +244,8 @@ def plane_job(
     flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
     generator = stream("evaluation", seed, device)
     drawn = flows.simulate(flow, config.n_samples, 64, generator=generator)
-    log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
-        math.log(2)
-    )
+    n_coins = n_sites - 2 * config.n_bits
+    log_z = float((-table.double()).logsumexp(0)) + n_coins * math.log(2)
     estimate = flows.log_partition(drawn.log_weights, path.log_partition_start).estimate
     scalars |= {
         "ESS": flows.effective_sample_size(drawn.log_weights),
@@ -297,14 +289,8 @@ def _learned_flow(
 ) -> tuple[flows.Flow, dict[str, Any]]:
     """Train one flow; return it with unclipped ratios, and its costs."""
     recipe = planes.METHODS[method]
-    flow = planes.new_flow(
-        path,
-        recipe,
-        width=config.width,
-        n_layers=config.n_layers,
-        seed=seed,
-        device=device,
-    )
+    sizes = config.width, config.n_layers
+    flow = planes.new_flow(path, recipe, *sizes, seed=seed, device=device)
     if not recipe.objective:
         return flow, {}
     found = train_flow(
@@ -465,28 +451,19 @@ def _balanced(
 def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> Outcome:
     """Picture each energy's distribution; return its distance from the data."""
     arrays, away = {}, {}
+    n_steps, n = config.n_energy_steps, config.n_samples
     for density in config.densities:
         if config.n_bits == BITS:
-            wide = wide_energy(
-                density, config.n_energy_steps, config.n_samples, seed, device
-            )
-            n = 5 * config.n_samples
-            data = data_distribution(density, n, generator=make_generator(seed))
-            arrays[f"exact/{density}"] = planes.pictures(
-                wide.distribution, coarse_picture
-            )
-            away[density] = float(planes.distance(wide.distribution, data))
-            continue
-        _, table = planes.pretrained_energy(
-            density, config.n_bits, config.n_energy_steps, seed
-        )
-        distribution = (-table.double()).softmax(0)
-        arrays[f"exact/{density}"] = planes.pictures(distribution)
-        away[density] = float(
-            planes.distance(
-                distribution, planes.plane_distribution(density, config.n_bits)
-            )
-        )
+            picture: Callable[[Tensor], Tensor] = coarse_picture
+            exact = wide_energy(density, n_steps, n, seed, device).distribution
+            data = data_distribution(density, 5 * n, generator=make_generator(seed))
+        else:
+            picture = planes.plane_picture
+            _, table = planes.pretrained_energy(density, config.n_bits, n_steps, seed)
+            exact = (-table.double()).softmax(0)
+            data = planes.plane_distribution(density, config.n_bits)
+        arrays[f"exact/{density}"] = planes.pictures(exact, picture)
+        away[density] = float(planes.distance(exact, data))
     return Outcome({"energy from data": away}, arrays)
 
 
@@ -558,13 +535,11 @@ def sampler_table(
     return table(result)
 
 
-def check_samplers(result: Result) -> list[Verdict]:
+def check_samplers(result: Result) -> Verdicts:
     """The flow's distribution is that of the energy."""
-    verdicts = []
     for density, cell in result.scalars["table"]["DNFS"].items():
         name = f"{density}: mass that DNFS has in the wrong place"
-        verdicts.append(claim(name, cell["TV"], "at most", MAX_TV))
-    return verdicts
+        yield claim(name, cell["TV"], "at most", MAX_TV)
 
 
 def nothing_learned(result: Result) -> Result:

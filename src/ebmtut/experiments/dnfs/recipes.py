@@ -3,8 +3,6 @@
 Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple

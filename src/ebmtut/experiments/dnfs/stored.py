@@ -1,7 +1,5 @@
 """Networks that a stored run has trained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,15 +1,12 @@
 """Tables of the stored studies: run by run, beside sums over states, and failures."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from ebmtut.experiments.dnfs.captions import table_of
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: Keys of columns that have another heading.
 _KEYS = {"discrete-time ESS": "ESS chain", "CPU s": "train cpu s"}

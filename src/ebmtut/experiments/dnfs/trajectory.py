@@ -1,7 +1,5 @@
 """Row dnfs/trajectory (Figure 17): from noise to data and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -10,7 +8,7 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.dnfs import pretrained_ebm
 from ebmtut.experiments.dnfs.planes import means_of
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 
@@ -53,14 +51,12 @@ trajectory_table = Pivot(
 )
 
 
-def check_trajectory(result: Result) -> list[Verdict]:
+def check_trajectory(result: Result) -> Verdicts:
     """At its worst time the flow has the path's distribution, as has its reversal."""
-    verdicts = []
     for density, cell in result.scalars["table"]["DNFS"].items():
         for words, key in (("", "worst TV"), (" on the way back", "worst TV back")):
             name = f"{density}: largest misplaced mass at any time{words}"
-            verdicts.append(claim(name, cell[key], "at most", MAX_TV))
-    return verdicts
+            yield claim(name, cell[key], "at most", MAX_TV)
 
 
 _BASE = pretrained_ebm.EXPERIMENT

@@ -5,18 +5,13 @@ presets use this module; the stored runs have few bits. Source: Ou, Zhang and Li
 Sections 4.1 and 4.2, Appendix E.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.data import DensityData
 from ebmtut.energies import EnergyFunction
-from ebmtut.metrics import (
-    grid_log_partition,
-    sample_by_proposal,
-)
+from ebmtut.metrics import grid_log_partition, sample_by_proposal
 from ebmtut.states import states_to_index
 
 #: Up to so many bits per coordinate, distributions are tables of all states.

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, Range, checked
 from ebmtut.energies import PAPER_NETWORKS, WideResNetEnergy
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
 from ebmtut.results import Result
 
@@ -63,14 +62,12 @@ def draw_architectures(result: Result) -> Figure:
     return figure
 
 
-def check_architectures(result: Result) -> list[Verdict]:
+def check_architectures(result: Result) -> Verdicts:
     """Ask that every column is built, with as many numbers as the formula says."""
-    verdicts = []
     for name, row in result.scalars["networks"].items():
         good = float(row["finite"] and row["counted"] == 1.0)
         label = f"{name}: built, and counted as the formula says"
-        verdicts.append(claim(label, good, "at least", 1.0, sanity=True))
-    return verdicts
+        yield claim(label, good, "at least", 1.0, sanity=True)
 
 
 EXPERIMENT = Experiment(

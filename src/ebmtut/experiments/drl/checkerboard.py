@@ -1,6 +1,5 @@
 """drl/checkerboard (Figure 3): a checkerboard at every level."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,29 +11,18 @@ from matplotlib.figure import Figure
 from scipy.ndimage import find_objects, label
 
 from ebmtut.checks import Count, checked
-from ebmtut.experiments.drl.plane import (
-    METRICS,
-    PAPER,
-    PLANE,
-    PlaneConfig,
-    exact_log_density,
-    exact_row,
-    gaussian_fit,
-    gaussian_with_moments_of,
-    noised_log_density,
-    plane_job,
-    plane_noise,
-)
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.drl import plane as shared
+from ebmtut.experiments.drl.plane import METRICS, PLANE, exact_log_density
+from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: Three levels in place of four, so that a third of the batch, not a quarter, learns
 #: the lowest; the highest of four is nearly white.
-BOARD = PlaneConfig(n_levels=3)
+BOARD = shared.PlaneConfig(n_levels=3)
+#: Method and density of the only cell.
+LEARNED = {"method": "recovery, many starts", "density": "checkerboard"}
 
 
 @checked
@@ -42,20 +30,16 @@ BOARD = PlaneConfig(n_levels=3)
 class CheckerboardConfig:
     """How the checkerboard is learned, and how often."""
 
-    plane: PlaneConfig = field(default_factory=PlaneConfig)
+    plane: shared.PlaneConfig = field(default_factory=shared.PlaneConfig)
     n_seeds: Count = 1
-
-
-def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
-    """Name the only cell."""
-    of = {"method": "recovery, many starts", "density": "checkerboard"}
-    return {"recovery": of | {"config": config.plane}}
 
 
 def references(config: CheckerboardConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     of = ("checkerboard", seed, config.plane.n_samples)
-    return Outcome({"Gaussian fit": gaussian_fit(*of), "exact": exact_row(*of)})
+    return Outcome(
+        {"Gaussian fit": shared.gaussian_fit(*of), "exact": shared.exact_row(*of)}
+    )
 
 
 def draw(result: Result) -> Figure:
@@ -63,9 +47,8 @@ def draw(result: Result) -> Figure:
     density = result.arrays["density/recovery"].astype(float)
     samples = result.arrays["samples/recovery"].astype(float)
     shown = range(len(density))[::-1]
-    figure, axes = plt.subplots(
-        len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
-    )
+    size = panel_size(len(shown), 2, aspect=0.8)
+    figure, axes = plt.subplots(len(shown), 2, figsize=size, squeeze=False)
     for row, t in zip(axes, shown, strict=True):
         row[0].plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
         _density(row[1], density[t], numbered=t == 0)
@@ -92,22 +75,17 @@ def _density(ax: Axes, log_q: np.ndarray, numbered: bool) -> None:
         ax.text(x, y, f"{k}", ha="center", va="center", color=color)
 
 
-def check(result: Result) -> list[Verdict]:
+def check(result: Result) -> Verdicts:
     """Hold every seed to the board, and log Z to the grid's."""
     row = result.scalars["table"]["recovery"]
-    verdicts, n_seeds = [], len(row["kl"])
-    bounds: tuple[tuple[str, Any, float], ...] = (
-        ("samples on support", "at least", 0.95),
-        ("on support", "at least", 0.97),
-        ("kl", "at most", 0.05),
-    )
-    for metric, rule, target in bounds:
-        label = f"checkerboard: {metric}"
-        verdicts.append(claim(label, row[metric], rule, target))
+    n_seeds = len(row["kl"])
+    for metric, target in (("samples on support", 0.95), ("on support", 0.97)):
+        yield claim(f"checkerboard: {metric}", row[metric], "at least", target)
+    yield claim("checkerboard: kl", row["kl"], "at most", 0.05)
     of: dict[str, Any] = {"n_seeds": n_seeds}
     if n_seeds > 1:
         worst = "checkerboard: largest KL of all seeds"
-        verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, **of))
+        yield claim(worst, max(row["kl"]), "at most", 0.05, **of)
     # Of the estimators: it says nothing of what was learned.
     of["sanity"] = True
     for metric, by in (
@@ -117,8 +95,7 @@ def check(result: Result) -> list[Verdict]:
         if metric in row:
             largest = max(abs(error) for error in row[metric])
             label = f"checkerboard: largest error of log Z by {by}"
-            verdicts.append(claim(label, largest, "at most", 0.01, **of))
-    return verdicts
+            yield claim(label, largest, "at most", 0.01, **of)
 
 
 def nothing_learned(result: Result) -> Result:
@@ -138,10 +115,10 @@ EXPERIMENT = Experiment(
         "full": CheckerboardConfig(
             replace(BOARD, n_steps=4000, n_langevin=5, n_samples=100_000), n_seeds=5
         ),
-        "paper": CheckerboardConfig(PAPER),
+        "paper": CheckerboardConfig(shared.PAPER),
     },
-    cells=cells,
-    job=plane_job,
+    cells=lambda config: {"recovery": LEARNED | {"config": config.plane}},
+    job=shared.plane_job,
     arrays={"step_sizes": "step sizes", "*": "{name}/{cell}"},
     extras=references,
     figure=draw,
@@ -221,12 +198,12 @@ def draw_squares(result: Result) -> Figure:
 def level_table(result: Result) -> Table:
     """Tabulate how far each level is from the board with that level's noise."""
     plane = EXPERIMENT.config(result.scale).plane
-    noise = plane_noise("recovery, many starts", plane)
+    noise = shared.plane_noise("recovery, many starts", plane)
     rows = []
     for level, log_q in enumerate(result.arrays["density/recovery"]):
-        exact = noised_log_density("checkerboard", noise, level)
+        exact = shared.noised_log_density("checkerboard", noise, level)
         learned = PLANE.kl(exact, torch.from_numpy(log_q).double())
-        fit = PLANE.kl(exact, gaussian_with_moments_of(exact))
+        fit = PLANE.kl(exact, shared.gaussian_with_moments_of(exact))
         width = noise.noises[level]
         rows.append((f"{level}", f"{width:.2f}", f"{learned:.3f}", f"{fit:.3f}"))
     heads = ("level", "noise", "recovery likelihood", "Gaussian")

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
@@ -27,9 +27,9 @@ from ebmtut.checks import (
     OneOf,
     Positive,
     check_choice,
-    check_counts,
     checked,
 )
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
@@ -174,10 +174,7 @@ def baseline_images(
 def baseline_distances(name: str, n: int, seed: int) -> dict[str, Any]:
     """Distances of held-out images and of a Gaussian fit."""
     made = baseline_images(image_set(name), n, generator=make_generator(seed))
-    return {
-        baseline: measure(made[baseline], name)["distance"]
-        for baseline in BASELINES[:2]
-    }
+    return {kind: measure(made[kind], name)["distance"] for kind in BASELINES[:2]}
 
 
 def measure(images: Tensor, name: str) -> dict[str, float]:
@@ -187,9 +184,8 @@ def measure(images: Tensor, name: str) -> dict[str, float]:
         return {"distance": math.nan}
     features, reference = classifier.features(images), classifier.features(data.images)
     probabilities = classifier.probabilities(images)
-    counts = torch.bincount(
-        probabilities.argmax(1), minlength=probabilities.shape[1]
-    ) / len(images)
+    counts = probabilities.argmax(1).bincount(minlength=probabilities.shape[1])
+    fractions = counts / len(images)
     held_out = metrics.nearest_neighbors(data.held_out, data.images).distance.median()
     nearest = metrics.nearest_neighbors(images, data.images).distance.median()
     inside = metrics.precision_recall(reference, features)
@@ -197,8 +193,8 @@ def measure(images: Tensor, name: str) -> dict[str, float]:
         "distance": metrics.frechet_distance(reference, features),
         "class score": metrics.class_score(probabilities),
         "confidence": float(probabilities.amax(1).mean()),
-        "rarest class": float(counts.min()),
-        "commonest class": float(counts.max()),
+        "rarest class": float(fractions.min()),
+        "commonest class": float(fractions.max()),
         "precision": inside.precision,
         "recall": inside.recall,
         "nearest": float(nearest / held_out),
@@ -214,9 +210,8 @@ def image_rows(
     rows: Mapping[str, np.ndarray], n: int = 10, cmap: str = "gray_r"
 ) -> Figure:
     """Draw rows of images, the name of each above it."""
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=1 / n), squeeze=False
-    )
+    size = panel_size(len(rows), 1, aspect=1 / n)
+    figure, axes = plt.subplots(len(rows), 1, figsize=size, squeeze=False)
     for ax, (name, images) in zip(axes[:, 0], rows.items(), strict=True):
         image_grid(ax, images[:n], n, vmin=0, vmax=1, cmap=cmap)
         ax.set_title(name, loc="left", fontsize=12)
@@ -300,14 +295,11 @@ class ImageRecipe:
         """Make the network, with weights from a seed."""
         noises = self.noise.noises[: self.n_levels]
         sizes: tuple[Any, ...] = (noises, self.hidden, self.n_layers, self.head)
-        of: dict[str, Any] = {
-            "scale": self.energy_scale,
-            "generator": make_generator(seed),
-        }
-        if self.network == "perceptron":
-            of["spectral_norm"] = self.spectral_norm
-            return energies.PerceptronEnergy(shape, *sizes, **of)
-        return energies.ConvEnergy(shape[0], *sizes, **of)
+        of: Any = {"scale": self.energy_scale, "generator": make_generator(seed)}
+        if self.network == "convolution":
+            return energies.ConvEnergy(shape[0], *sizes, **of)
+        bounded = self.spectral_norm
+        return energies.PerceptronEnergy(shape, *sizes, spectral_norm=bounded, **of)
 
     def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
         """Return a batch of data as the training sees it."""
@@ -339,16 +331,9 @@ FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
 #: overshoot. Their mean is longer, so that the highest level needs more noise than for
 #: 8 x 8 pixels; a level's noise is less than twice that of the one below. Score
 #: matching has the number of steps that takes the same time.
-_MNIST14 = ImageRecipe(
-    data="MNIST 14x14",
-    averaged=True,
-    hidden=384,
-    n_levels=8,
-    last_ratio=20.0,
-    n_steps=36_000,
-    learning_rate=6e-4,
-)
-_FORTY = ImageRecipe(averaged=True, n_levels=10, last_ratio=40.0, learning_rate=6e-4)
+_TWENTY = ImageRecipe(averaged=True, n_levels=8, last_ratio=20.0, learning_rate=6e-4)
+_MNIST14 = replace(_TWENTY, data="MNIST 14x14", hidden=384, n_steps=36_000)
+_FORTY = replace(_TWENTY, n_levels=10, last_ratio=40.0)
 LARGER = (
     _MNIST14,
     replace(_MNIST14, objective="score", n_steps=108_000),
@@ -381,17 +366,13 @@ class PaperRecipe(ImageRecipe):
     Its last level has no quadratic term, as here with a last sigma of 1.
     """
 
-    data: str = "CIFAR-10"
-    hidden: int = 128
-    n_chain_steps: int = 30
-    n_steps: int = 1_000_000
-    batch_size: int = 256
-    learning_rate: float = 1e-4
+    data: Annotated[str, OneOf(_NETWORKS)] = "CIFAR-10"
+    hidden: Count = 128
+    n_chain_steps: Natural = 30
+    n_steps: Count = 1_000_000
+    batch_size: Count = 256
+    learning_rate: Positive = 1e-4
     n_warmup: int = 1000
-
-    def __post_init__(self) -> None:
-        check_choice("data", self.data, _NETWORKS)
-        check_counts(n_levels=self.n_levels, hidden=self.hidden)
 
     @property
     def noise(self) -> NoiseLevels:
@@ -415,9 +396,8 @@ class PaperRecipe(ImageRecipe):
     def optimizer(self) -> TrainConfig:
         """Adam at a constant rate, in bfloat16 where that is fast."""
         beta1 = energies.PAPER_NETWORKS[_NETWORKS[self.data]].beta1
-        return replace(
-            super().optimizer, decay="constant", precision="auto", beta1=beta1
-        )
+        usual = super().optimizer
+        return replace(usual, decay="constant", precision="auto", beta1=beta1)
 
     @property
     def n_at_once(self) -> int:
@@ -448,16 +428,10 @@ class PaperRecipe(ImageRecipe):
         # The code's loss has the network's own values, before they are divided. The
         # energies are larger by orders of magnitude: no bound on their difference.
         sigmas = self.noise.sigmas
-        weights = tuple(
-            c * sigmas[0] / s for c, s in zip(self.scales, sigmas, strict=True)
-        )
-        return losses.RecoveryLikelihood(
-            self.noise,
-            self.chain,
-            largest_gap=None,
-            weighted=weights,
-            data_range=(-1.0, 1.0),
-        )
+        pairs = zip(self.scales, sigmas, strict=True)
+        weights = tuple(scale * sigmas[0] / sigma for scale, sigma in pairs)
+        of: Any = {"largest_gap": None, "data_range": (-1.0, 1.0)}
+        return losses.RecoveryLikelihood(self.noise, self.chain, weighted=weights, **of)
 
 
 #: T6, K = 30. Adam's beta1 is 0.5 for CelebA and for 128 x 128 pixels, of which the
@@ -468,6 +442,7 @@ CHURCHES = PaperRecipe("LSUN churches 64x64", batch_size=128)
 CHURCHES_128 = PaperRecipe("LSUN churches 128x128", batch_size=64)
 BEDROOMS = PaperRecipe("LSUN bedrooms 64x64", batch_size=128)
 BEDROOMS_128 = PaperRecipe("LSUN bedrooms 128x128", batch_size=64)
+OTHERS = (CELEBA, CHURCHES, BEDROOMS, CHURCHES_128, BEDROOMS_128)
 #: T1k, of which no code is published: noise, scale and weights of T6's form are our
 #: choices, and so are its number of steps and the noise on the data.
 T1K = PaperRecipe(n_levels=1000, n_chain_steps=0)
@@ -545,8 +520,7 @@ def train_images(
         if on_step is not None:
             on_step(step, averaged)
 
-    stopped_at, message = recipe.n_steps, ""
-    averaged = energy
+    stopped_at, message, averaged = recipe.n_steps, "", energy
     try:
         averaged = train(
             energy,
@@ -595,11 +569,10 @@ def image_job(
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
-    generator, of = make_generator(seed + 2, device), (trained.energy, recipe)
+    of: Any = (trained.energy, recipe, n_samples)
+    generator = make_generator(seed + 2, device)
     try:
-        sets = [
-            draw_images(*of, n_samples, generator=generator) for _ in range(n_draws)
-        ]
+        sets = [draw_images(*of, generator=generator) for _ in range(n_draws)]
     except DivergenceError:  # nothing to evaluate: as if the check had stopped it
         return Outcome(trained.cost)
     rows = [measure(levels[0], recipe.data) for levels in sets]
@@ -615,3 +588,7 @@ def image_job(
         arrays["levels"] = np.stack([as_pictures(level[:16]) for level in sets[0]])
         arrays["nearest"] = as_pictures(data[nearest])
     return Outcome(means | trained.cost, arrays)
+
+
+#: An experiment with images: their seconds of the CPU are compared, one job at a time.
+image_row = partial(Experiment, devices=("cpu", "cuda"), parallel=False)

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import nearest_neighbors
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -63,9 +62,7 @@ def inpainting_job(
             "distance": shared.measure(completed, recipe.data)["distance"],
             "changed": float(((completed - images) * (1 - free)).abs().max()),
         }
-    arrays = {
-        name: shared.as_pictures(completed[:16]) for name, completed in filled.items()
-    }
+    arrays = {name: shared.as_pictures(x[:16]) for name, x in filled.items()}
     arrays["masked"] = shared.as_pictures(torch.where(free > 0, 0.0, images)[:16])
     # The baselines have no seed, and the same numbers for all.
     return Outcome({"rows": table}, arrays)
@@ -97,7 +94,7 @@ painting_table = Pivot(
 )
 
 
-def check_inpainting(result: Result) -> list[Verdict]:
+def check_inpainting(result: Result) -> Verdicts:
     """Ask that completions are images, unlike the mean."""
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)
@@ -112,7 +109,7 @@ def mean_image(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"rows": rows})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/inpainting",
     title="Half an image completed",
     presets={
@@ -129,6 +126,4 @@ EXPERIMENT = Experiment(
     figure=draw_inpainting,
     check=check_inpainting,
     null=mean_image,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

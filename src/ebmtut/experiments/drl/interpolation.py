@@ -11,12 +11,10 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Outcome, by_seed
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import denoised, interpolate
 
 
@@ -67,7 +65,7 @@ def draw_interpolation(result: Result, pairs: tuple[int, ...] = (0, 1)) -> Figur
     return shared.image_rows(rows, n=arcs.shape[1])
 
 
-def check_interpolation(result: Result) -> list[Verdict]:
+def check_interpolation(result: Result) -> Verdicts:
     """Ask that the middle of an arc is an image, where a blend is none."""
     middle = result.config["n_points"] // 2
     arc, blend = (along(result, name, middle) for name in ("arc", "blend"))
@@ -108,7 +106,7 @@ def blended(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/interpolation",
     title="Images between images",
     presets={
@@ -123,6 +121,4 @@ EXPERIMENT = Experiment(
     figure=draw_interpolation,
     check=check_interpolation,
     null=blended,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

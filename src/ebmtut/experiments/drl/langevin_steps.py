@@ -1,6 +1,5 @@
 """drl/langevin-steps (Figure 9): quality over training for several K."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +12,9 @@ from torch import nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -51,21 +49,19 @@ def steps_job(
 
     def evaluate(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(at == step + 1).tolist():
-            generator = make_generator(seed + 2, device)
-            made = shared.draw_images(
-                averaged, evaluated, n_samples, generator=generator
-            )
+            of = {"generator": make_generator(seed + 2, device)}
+            made = shared.draw_images(averaged, evaluated, n_samples, **of)
             distances[k] = shared.measure(made[0], recipe.data)["distance"]
 
-    of: dict[str, Any] = {"device": device, "found": {"distances": distances}}
-    trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **of)
+    how: dict[str, Any] = {"device": device, "found": {"distances": distances}}
+    trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **how)
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
         {"looks": at, "distances": distances.numpy()},
     )
 
 
-def cells(config: StepsConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: StepsConfig) -> Cells:
     """Name a cell for every K."""
     alike = {k: getattr(config, k) for k in ("n_sampling", "n_looks", "n_samples")}
     return {
@@ -95,7 +91,7 @@ steps_table = Pivot(
 )
 
 
-def check_steps(result: Result) -> list[Verdict]:
+def check_steps(result: Result) -> Verdicts:
     """Ask that too few steps cost quality."""
     rows = result.scalars["table"]
     if not {"K = 1", "K = 6"} <= set(rows):
@@ -115,7 +111,7 @@ def all_alike(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": same})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/langevin-steps",
     title="Quality over the Langevin steps",
     presets={
@@ -138,6 +134,4 @@ EXPERIMENT = Experiment(
     figure=draw_steps,
     check=check_steps,
     null=all_alike,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

@@ -13,9 +13,8 @@ from torch import Tensor
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, by_seed
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Outcome, by_seed
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
 from ebmtut.metrics.frechet import pairwise_distances
 from ebmtut.plotting import OKABE_ITO, figure_size
@@ -62,9 +61,7 @@ def likelihood_job(
     recipe = config.recipe
     energy = shared.trained_once(recipe, seed, checkpoint, device).energy
     generator = make_generator(seed + 2, device)
-    levels = shared.draw_images(energy, recipe, config.n_samples, generator=generator)[
-        1:
-    ]
+    drawn = shared.draw_images(energy, recipe, config.n_samples, generator=generator)
     held_out = shared.image_set(recipe.data).held_out
     zeros = torch.zeros(len(held_out), dtype=torch.long)
     noisy = recipe.noise.perturb(held_out, zeros, generator=make_generator(seed + 3))
@@ -72,7 +69,7 @@ def likelihood_job(
         energies = at_level(energy, 0)(noisy).double()
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
-    found = [log_partition_chain(energy, levels[:, :n]) for n in counts]
+    found = [log_partition_chain(energy, drawn[1:, :n]) for n in counts]
     n_dims, log_z = held_out[0].numel(), found[-1].levels[0]
     bits = {"recovery likelihood": bits_per_dimension(energies, n_dims, log_z)}
     for name, nats in known_densities(recipe, noisy).items():
@@ -108,7 +105,7 @@ def draw_likelihood(result: Result) -> Figure:
     return figure
 
 
-def check_likelihood(result: Result) -> list[Verdict]:
+def check_likelihood(result: Result) -> Verdicts:
     """Ask that the ratios rest on more than a few samples."""
     # Of the estimate: it says nothing of what was learned.
     of: dict[str, Any] = {"n_seeds": len(result.scalars["effective"]), "sanity": True}
@@ -121,7 +118,7 @@ def smallest_fraction(result: Result) -> float:
     return min(min(levels) for levels in result.scalars["effective"])
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/likelihood",
     title="Bits per pixel",
     presets={
@@ -136,6 +133,4 @@ EXPERIMENT = Experiment(
     gather=by_seed,
     figure=draw_likelihood,
     check=check_likelihood,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

@@ -1,7 +1,6 @@
 """drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,22 +14,17 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.energies import EnergyFunction, at_level, conditional_energy
+from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Cells, Outcome
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
-from ebmtut.samplers import AdaptedStep, adapt_step_size, denoised, hmc, run_chain
+from ebmtut.results import Cell, Result, Table
+from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.
-RECIPES: Mapping[str, shared.ImageRecipe] = {
-    "recipe": shared.QUICK,
-    "ten times as long": shared.FULL,
-}
+RECIPES = (("recipe", shared.QUICK), ("ten times as long", shared.FULL))
 #: Four times the rate, and no clipping.
 HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 
@@ -40,7 +34,7 @@ HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 class LongRunConfig:
     """Which trainings, and how long their chains."""
 
-    recipes: tuple[tuple[str, shared.ImageRecipe], ...] = tuple(RECIPES.items())
+    recipes: tuple[tuple[str, shared.ImageRecipe], ...] = RECIPES
     factors: tuple[Count, ...] = (1, 4, 16, 64)
     n_moves: tuple[Count, ...] = (10, 100, 400)  # increasing
     n_samples: Annotated[int, Range(low=64)] = 500
@@ -75,10 +69,16 @@ def long_run_job(
     noisy = noise.perturb(data.held_out, zeros, generator=generator)[:n_samples]
     from_samples = walk(energy, recipe, first[1], n_moves, generator)
     from_data = walk(energy, recipe, noisy, n_moves, generator)
-    sizes, rates = adapted_steps(energy, recipe, first[1:], generator)
+    steps = []  # of each level: size and acceptance rate, adapted to be 0.6 to 0.9
+    for t in range(recipe.n_levels):
+        x, above = first[t + 1, :64], first[t + 2, :64]
+        given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
+        size, make = 0.5 * noise.noises[t], partial(hmc, given)
+        steps.append(adapt_step_size(make, x, size, generator=generator)[:2])
+    sizes, rates = np.array(steps).T
     return Outcome(
-        trained.cost
-        | {
+        {
+            **trained.cost,
             "distance": distances[0],
             "distance of the longest": distances[-1],
             "after the walk": from_samples[-1],
@@ -100,8 +100,9 @@ def walk(
     generator: torch.Generator,
 ) -> list[float]:
     """Run Hamiltonian Monte Carlo on level 0; return distances on the way."""
-    level = at_level(energy, 0)
-    size = adapted(level, x[:64], recipe.noise.noises[0], generator).step_size
+    level, first = at_level(energy, 0), 0.5 * recipe.noise.noises[0]
+    make = partial(hmc, level)
+    size = adapt_step_size(make, x[:64], first, generator=generator).step_size
     distances = []
     for made, n in zip((0, 0, *n_moves), (0, *n_moves), strict=False):
         if n > made:
@@ -109,29 +110,6 @@ def walk(
         clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
         distances.append(shared.measure(clean, recipe.data)["distance"])
     return distances
-
-
-def adapted_steps(
-    energy: nn.Module,
-    recipe: shared.ImageRecipe,
-    levels: Tensor,
-    generator: torch.Generator,
-) -> np.ndarray:
-    """Adapt the step size on every level: sizes, and acceptance rates."""
-    found, noise = [], recipe.noise
-    for t in range(recipe.n_levels):
-        x, above = levels[t, :64], levels[t + 1, :64]
-        given = conditional_energy(energy, noise, above, torch.full((len(x),), t))
-        found.append(adapted(given, x, noise.noises[t], generator)[:2])
-    return np.array(found).T
-
-
-def adapted(
-    energy: EnergyFunction, x: Tensor, noise: float, generator: torch.Generator
-) -> AdaptedStep:
-    """Find a step size whose acceptance rate is in [0.6, 0.9]."""
-    make = partial(hmc, energy)
-    return adapt_step_size(make, x, 0.5 * noise, generator=generator)
 
 
 def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
@@ -156,7 +134,7 @@ def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray,
     return np.array(seen, dtype=np.float64), message
 
 
-def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LongRunConfig) -> Cells:
     """Name a cell for every training."""
     alike = {k: getattr(config, k) for k in ("factors", "n_moves", "n_samples")}
     return {(name,): {"recipe": recipe} | alike for name, recipe in config.recipes}
@@ -213,12 +191,12 @@ def draw_long_run(result: Result) -> Figure:
     return figure
 
 
-def check_long_run(result: Result) -> list[Verdict]:
+def check_long_run(result: Result) -> Verdicts:
     """Ask that longer training helps in every seed, and that chains stay on data."""
     table = result.scalars["table"]
     name = "ten times as long"
     if name not in table:
-        return []
+        return
     row = table[name]
     n_seeds = len(row["steps"])
     lost = [math.nan] * n_seeds
@@ -226,16 +204,15 @@ def check_long_run(result: Result) -> list[Verdict]:
     label = f"{name}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
-    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)]
+    yield claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)
     if "recipe" in table:
         worst = float(np.max(long / np.array(table["recipe"].get("distance", lost))))
         label = f"{name}: distance over the recipe's, in the worst seed"
-        verdicts.append(claim(label, worst, "at most", 0.8, n_seeds=n_seeds))
+        yield claim(label, worst, "at most", 0.8, n_seeds=n_seeds)
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"
-        verdicts.append(claim(label, ratios, "at most", 1.5))
-    return verdicts
+        yield claim(label, ratios, "at most", 1.5)
 
 
 def nothing_learned(result: Result) -> Result:
@@ -252,13 +229,11 @@ def nothing_learned(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/long-run",
     title="Long-run chains",
     presets={
-        "quick": LongRunConfig(
-            (("recipe", shared.QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
-        ),
+        "quick": LongRunConfig(RECIPES[:1], factors=(1, 4, 16), n_moves=(10, 100)),
         "full": LongRunConfig(n_seeds=5),
         # T1k and chains of 1, 10 and 100 steps per level. One Langevin step in training
         # stands for the normal approximation, so that chains have a length; the paper's
@@ -277,8 +252,6 @@ EXPERIMENT = Experiment(
     figure=draw_long_run,
     check=check_long_run,
     null=nothing_learned,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )
 
 

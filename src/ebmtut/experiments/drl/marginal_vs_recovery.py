@@ -14,26 +14,13 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.drl.plane import (
-    METHODS,
-    METRICS,
-    PAPER,
-    PLANE,
-    PlaneConfig,
-    exact_log_density,
-    exact_row,
-    gaussian_fit,
-    noised_log_density,
-    plane_job,
-    plane_noise,
-)
-from ebmtut.experiments.experiment import Experiment, Runs, nested
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.drl import plane as shared
+from ebmtut.experiments.drl.plane import METHODS, PLANE, exact_log_density
+from ebmtut.experiments.experiment import Experiment, Outcome, Runs, nested
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
-from ebmtut.results import Result, load_result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table, load_result
 
 #: Recovery likelihood as it is best in the plane.
 MANY = "recovery, many starts"
@@ -47,7 +34,7 @@ class MarginalConfig:
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
     elsewhere: tuple[Annotated[str, OneOf(METHODS)], ...] = (MANY, "score matching")
-    plane: PlaneConfig = field(default_factory=PlaneConfig)
+    plane: shared.PlaneConfig = field(default_factory=shared.PlaneConfig)
     n_seeds: Count = 1
 
     def __post_init__(self) -> None:
@@ -68,7 +55,7 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
 def references(config: MarginalConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
-    rows = {"Gaussian fit": gaussian_fit, "exact": exact_row}
+    rows = {"Gaussian fit": shared.gaussian_fit, "exact": shared.exact_row}
     return Outcome(
         {row: {d: of(d, seed, n) for d in config.densities} for row, of in rows.items()}
     )
@@ -88,11 +75,10 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
 def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
     """Draw the densities that the methods learned on the first density, two a row."""
     density = result.config["densities"][0]
-    names = tuple(result.config["methods"]) if methods is None else methods
+    names = methods or tuple(result.config["methods"])
     n_rows = -(-len(names) // 2)
-    figure, axes = plt.subplots(
-        n_rows, 2, figsize=panel_size(n_rows, 2, aspect=0.8), squeeze=False
-    )
+    size = panel_size(n_rows, 2, aspect=0.8)
+    figure, axes = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
     for ax, name in zip_longest(axes.flat, names):
         if name is None:
             ax.axis("off")
@@ -106,9 +92,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
 def draw_densities(result: Result) -> Figure:
     """Draw the exact densities, and what the methods learned that learned all."""
     names, methods = result.config["densities"], result.config["elsewhere"]
-    figure, axes = plt.subplots(
-        len(names), 1 + len(methods), figsize=panel_size(len(names), 3), squeeze=False
-    )
+    shape, size = (len(names), 1 + len(methods)), panel_size(len(names), 3)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     for row, density in zip(axes, names, strict=True):
         landscape(row[0], exact_log_density(density), PLANE.extent, ticks=False)
         row[0].set_title(density)
@@ -129,30 +114,16 @@ def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
         landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
 
 
-#: Columns of the table of methods, and what they show.
-COLUMNS = {**METRICS, "CPU time [s]": "seconds"}
-
-
-def methods_table(
-    result: Result,
-    methods: tuple[str, ...] = tuple(METHODS),
-    heads: tuple[str, ...] = tuple(COLUMNS),
-) -> Table:
-    """Tabulate methods on the checkerboard, beside the Gaussian fit and the data."""
-    rows = {
-        METHODS[name].printed: f"table/{name}/checkerboard"
-        for name in methods
-        if name in result.config["methods"]
-    }
-    return Pivot(
-        head="method",
-        rows=rows
-        | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
-        columns={head: COLUMNS[head] for head in heads},
-        caption="{plane[n_steps]} updates of recovery likelihood, the other methods "
-        "in about equal CPU time. Trainings of each: {n_seeds}.",
-        kinds={"Gaussian fit": "null", "exact": "exact"},
-    )(result)
+#: The methods on the checkerboard, beside the Gaussian fit and the data.
+methods_table = Pivot(
+    head="method",
+    rows={how.printed: f"table/{name}/checkerboard" for name, how in METHODS.items()}
+    | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
+    columns={**shared.METRICS, "CPU time [s]": "seconds"},
+    caption="{plane[n_steps]} updates of recovery likelihood, the other methods "
+    "in about equal CPU time. Trainings of each: {n_seeds}.",
+    kinds={"Gaussian fit": "null", "exact": "exact"},
+)
 
 
 def _modes(width: float, d: int) -> Mapping[str, Any]:
@@ -241,14 +212,15 @@ def _gaussian_fit_of_modes(width: float) -> float:
 
 def densities_table(result: Result) -> Table:
     """Tabulate the divergences of all densities, by method."""
-    densities, noise = result.config["densities"], plane_noise("score matching")
+    densities, noise = result.config["densities"], shared.plane_noise("score matching")
     columns: dict[str, list[Cell]] = {"density": list(densities)}
     for name in result.config["elsewhere"]:
         learned = result.scalars["table"][name]
         rows = [learned.get(density, {}).get("kl", [None]) for density in densities]
         columns[METHODS[name].printed] = [mean_and_stderr(row) for row in rows]
     columns["its noise"] = [
-        PLANE.kl(exact_log_density(d), noised_log_density(d, noise)) for d in densities
+        PLANE.kl(exact_log_density(d), shared.noised_log_density(d, noise))
+        for d in densities
     ]
     fits = result.scalars["Gaussian fit"]
     columns["Gaussian fit"] = [fits[density]["kl"] for density in densities]
@@ -259,15 +231,15 @@ def densities_table(result: Result) -> Table:
     )
 
 
-def check(result: Result) -> list[Verdict]:
+def check(result: Result) -> Verdicts:
     """Compare recovery likelihood with a Gaussian fit and the short run."""
-    table, verdicts = result.scalars["table"], []
+    table = result.scalars["table"]
     # With one start per chain a half of the Gaussian's, with many a quarter.
     for method, part in (("recovery", 2), (MANY, 4)):
         for density, row in table.get(method, {}).items():
             target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
             label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
-            verdicts.append(claim(label, row["kl"], "at most", target))
+            yield claim(label, row["kl"], "at most", target)
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, short = result.config["densities"][0], "short-run, longer"
     if {"recovery", short} <= set(table):
@@ -276,19 +248,18 @@ def check(result: Result) -> list[Verdict]:
         n_seeds = len(table["recovery"][first]["kl"])
         # A run that diverged has no KL, and is compared with nothing.
         ratio = kl[0] / kl[1] if np.isfinite(kl[0]) else None
-        verdicts.append(claim(label, ratio, "at least", 2.0, n_seeds=n_seeds))
-    return verdicts
+        yield claim(label, ratio, "at least", 2.0, n_seeds=n_seeds)
 
 
 def nothing_learned(result: Result) -> Result:
     """Return the result of methods that learned a mean and a covariance only."""
-    fits = result.scalars["Gaussian fit"]
+    fits = {
+        density: {name: [value] for name, value in row.items()}
+        for density, row in result.scalars["Gaussian fit"].items()
+    }
+    learned = result.scalars["table"].items()
     table = {
-        method: {
-            density: {name: [value] for name, value in fits[density].items()}
-            for density in row
-        }
-        for method, row in result.scalars["table"].items()
+        method: {density: fits[density] for density in row} for method, row in learned
     }
     return replace(result, scalars=result.scalars | {"table": table})
 
@@ -299,18 +270,18 @@ EXPERIMENT = Experiment(
     presets={
         "quick": MarginalConfig(
             ("checkerboard", "moons", "pinwheel"),
-            plane=PlaneConfig(n_steps=250, n_samples=2000),
+            plane=shared.PlaneConfig(n_steps=250, n_samples=2000),
         ),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
-            plane=PlaneConfig(n_steps=600),
+            plane=shared.PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
         # The paper's two methods; the density, which it does not name, is our choice.
-        "paper": MarginalConfig(methods=("recovery", "short-run"), plane=PAPER),
+        "paper": MarginalConfig(methods=("recovery", "short-run"), plane=shared.PAPER),
     },
     cells=cells,
-    job=plane_job,
+    job=shared.plane_job,
     gather=gather,
     extras=references,
     figure=draw,

@@ -194,32 +194,14 @@ def plane_job(
     }
     if partition:
         exact = PLANE.log_partition(energies[0])
-        scores |= evaluate_partition(
-            trained, noise, samples, exact, generator=generator
-        )
+        chain_of_ratios = log_partition_chain(trained, samples)
+        of = {"n_particles": max(2, samples.shape[1] // 20), "n_runs": 40}
+        weighted = log_partition_particles(trained, noise, 2, generator=generator, **of)
+        for estimate, by in ((chain_of_ratios, ""), (weighted, " by particles")):
+            scores[f"log Z error{by}"] = estimate.levels[0].value - exact
+            scores[f"log Z stderr{by}"] = estimate.levels[0].stderr
         arrays["log Z bias"] = partition_bias(trained, samples, exact)
     return Outcome(scores | {"seconds": float(clock.seconds)}, arrays)
-
-
-def evaluate_partition(
-    energy: LevelEnergy,
-    noise: NoiseLevels,
-    samples: Tensor,
-    exact: float,
-    *,
-    generator: torch.Generator,
-) -> dict[str, float]:
-    """How far two estimates of log Z are off that of the grid."""
-    bound = log_partition_chain(energy, samples).levels[0]
-    of = {"n_particles": max(2, samples.shape[1] // 20), "n_runs": 40}
-    weighted = log_partition_particles(energy, noise, 2, generator=generator, **of)
-    by_particles = weighted.levels[0]
-    return {
-        "log Z error": bound.value - exact,
-        "log Z stderr": bound.stderr,
-        "log Z error by particles": by_particles.value - exact,
-        "log Z stderr by particles": by_particles.stderr,
-    }
 
 
 def partition_bias(

@@ -1,21 +1,18 @@
 """drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Names, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 
 #: Ends the name of a set that score matching learned.
 SCORED = ", score matching"
@@ -26,17 +23,14 @@ SCORED = ", score matching"
 class SamplesConfig:
     """Which sets are learned, each by its recipe."""
 
-    recipes: tuple[shared.ImageRecipe, ...] = field(
-        default_factory=lambda: (shared.ImageRecipe(),)
-    )
+    recipes: tuple[shared.ImageRecipe, ...] = (shared.ImageRecipe(),)
     n_samples: Annotated[int, Range(low=64)] = 500
     n_seeds: tuple[Count, ...] = (1,)  # one number for all recipes, or one for each
 
 
 def name_of(recipe: shared.ImageRecipe) -> str:
     """Return the set, and the objective where it is not recovery likelihood."""
-    scored = recipe.objective == "score"
-    return f"{recipe.data}{SCORED}" if scored else recipe.data
+    return recipe.data + (SCORED if recipe.objective == "score" else "")
 
 
 def seeds_of(config: SamplesConfig, names: Names) -> int:
@@ -45,7 +39,7 @@ def seeds_of(config: SamplesConfig, names: Names) -> int:
     return config.n_seeds[place % len(config.n_seeds)]
 
 
-def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: SamplesConfig) -> Cells:
     """Name a cell for every set."""
     alike = {"n_samples": config.n_samples, "with_levels": True}
     return {(name_of(recipe),): {"recipe": recipe} | alike for recipe in config.recipes}
@@ -56,16 +50,13 @@ def known_rows(config: SamplesConfig, seed: int) -> Outcome:
     rows: dict[str, dict[str, Any]] = {baseline: {} for baseline in shared.BASELINES}
     names = dict.fromkeys(recipe.data for recipe in config.recipes)
     for name in names:
-        generator = make_generator(seed)
-        made = shared.baseline_images(
-            shared.image_set(name), config.n_samples, generator=generator
-        )
+        data, of = shared.image_set(name), {"generator": make_generator(seed)}
+        made = shared.baseline_images(data, config.n_samples, **of)
         for baseline, images in made.items():
             rows[baseline][name] = shared.measure(images, name)
     rows["judge's accuracy"] = {name: shared.accuracy_of(name) for name in names}
-    return Outcome(
-        rows | {"sources": {name: shared.image_set(name).source for name in names}}
-    )
+    rows["sources"] = {name: shared.image_set(name).source for name in names}
+    return Outcome(rows)
 
 
 def draw_samples(result: Result, name: str | None = None) -> Figure:
@@ -97,11 +88,8 @@ def samples_table(result: Result, name: str) -> Table:
     learned = {"recovery likelihood": name, "score matching": name + SCORED}
     baselines = {row: f"{row}/{name}" for row in shared.BASELINES}
     metrics = ("distance", "confidence", "rarest class", "commonest class", "nearest")
-    n_seeds = max(
-        len(row["steps"])
-        for named, row in result.scalars["table"].items()
-        if named in learned.values()
-    )
+    rows = [result.scalars["table"].get(named, {}) for named in learned.values()]
+    n_seeds = max(len(row.get("steps", ())) for row in rows)
     source = result.scalars.get("sources", {}).get(name)
     return Pivot(
         head="images",
@@ -115,14 +103,12 @@ def samples_table(result: Result, name: str) -> Table:
     )(result)
 
 
-def check_samples(result: Result) -> list[Verdict]:
+def check_samples(result: Result) -> Verdicts:
     """Ask for images near the data, of all classes and classified with confidence."""
-    verdicts = []
     fitted, held_out = (result.scalars[n] for n in ("Gaussian fit", "held-out data"))
     for name, row in result.scalars["table"].items():
         if name.endswith(SCORED):  # a baseline, of which nothing is claimed
             continue
-
         quarter = fitted[name]["distance"] / 4
         # A Gaussian's samples are of all classes, and no copies either: sanity checks.
         bounds: list[tuple[str, Any, float, bool]] = [
@@ -140,8 +126,7 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
             label = f"{name}: {metric} {rule}"
-            verdicts.append(claim(label, found, rule, target, sanity=sanity))
-    return verdicts
+            yield claim(label, found, rule, target, sanity=sanity)
 
 
 def gaussian_fit(result: Result) -> Result:
@@ -153,7 +138,7 @@ def gaussian_fit(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = shared.image_row(
     id="drl/samples",
     title="Images from white noise",
     presets={
@@ -173,6 +158,4 @@ EXPERIMENT = Experiment(
     figure=draw_samples,
     check=check_samples,
     null=gaussian_fit,
-    devices=("cpu", "cuda"),
-    parallel=False,
 )

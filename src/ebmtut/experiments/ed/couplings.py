@@ -3,9 +3,7 @@
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +19,7 @@ from ebmtut.checks import Count, NonNegative, OneOf, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.ed.recipes import discrepancy
-from ebmtut.experiments.experiment import Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Names, Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.samplers import gwg, ising_gibbs, run_chain
@@ -223,7 +220,7 @@ def column_name(side: int, sigma: float) -> str:
     return f"{side}x{side}, {sigma:g}"
 
 
-def cells(config: IsingConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: IsingConfig) -> Cells:
     """Name an entry for every method and lattice."""
     alone = replace(config, problems=(), methods=())
     return {

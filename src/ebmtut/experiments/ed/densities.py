@@ -3,8 +3,6 @@
 A seed that diverged has no numbers: NaN in a new result, None in a stored one.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -34,10 +32,9 @@ from ebmtut.experiments.ed.recipes import (
     fit_densities,
     fit_density,
 )
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Cells, Experiment, stream, stream_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream, stream_seed
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
@@ -166,7 +163,7 @@ def recipe_of(method: str, recipe: Recipe) -> Recipe:
     return replace(recipe, method=method, learning_rate=rate)
 
 
-def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: DensityConfig) -> Cells:
     """Name an entry for every method and density."""
     return {
         (method, density): {
@@ -229,18 +226,16 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
     return figure
 
 
-def check_landscapes(result: Result) -> list[Verdict]:
+def check_landscapes(result: Result) -> Verdicts:
     """Check coverage: little of the square, and in it, for sanity, most of the data."""
-    verdicts = []
     for method, row in result.scalars["table"].items():
         for density in [density for density in AREAS if density in row]:
             cell = row[density]
             inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
             name = f"{method}, {density}: data in the 95 % region"
-            verdicts.append(claim(name, inside, "at least", 0.90, sanity=True))
+            yield claim(name, inside, "at least", 0.90, sanity=True)
             name = f"{method}, {density}: region's part of the square"
-            verdicts.append(claim(name, area, "at most", AREAS[density]))
-    return verdicts
+            yield claim(name, area, "at most", AREAS[density])
 
 
 def independent_bits(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """Experiment ed/densities-table (Table 1): NLL and MMD on seven densities."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -14,10 +12,9 @@ from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
 from ebmtut.experiments.ed.evaluation import evaluate_independent_bits
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
@@ -58,9 +55,8 @@ def draw_table(result: Result) -> Figure:
     return figure
 
 
-def check_table(result: Result) -> list[Verdict]:
+def check_table(result: Result) -> Verdicts:
     """Compare NLL and MMD with the paper's, and the gap with our bounds."""
-    verdicts = []
     for method, row in result.scalars["table"].items():
         bound = GAPS.get(result.scale, {}).get(method)
         for density, cell in row.items():
@@ -69,20 +65,19 @@ def check_table(result: Result) -> list[Verdict]:
                 mean, stderr = mean_and_error(cell, metric)
                 where = ("ed/densities-table", table, method, density)
                 of: Any = {"stderr": stderr, "n_seeds": n}
-                verdicts.append(compare(*where, mean, excuse=excuse, **of))
+                yield (beside := compare(*where, mean, excuse=excuse, **of))
                 if metric == "nll" and method == "ED-Bern" and bound is not None:
-                    apart = abs(mean - (verdicts[-1].published or math.nan))
+                    apart = abs(mean - (beside.published or math.nan))
                     name = f"ED-Bern, {density}: NLL apart from the paper's"
-                    verdicts.append(claim(name, apart, "at most", NEAR))
+                    yield claim(name, apart, "at most", NEAR)
             if bound is not None:
                 gap, stderr = mean_and_error(cell, "gap")
                 name = f"{method}, {density}: NLL minus exact entropy"
                 of = {"stderr": stderr, "n_seeds": n}
-                verdicts.append(claim(name, gap, "at most", bound, **of))
+                yield claim(name, gap, "at most", bound, **of)
     if (sigmas := log_z_apart(result)) is not None:
         name = "log Z by uniform draws and by a proposal, in standard errors"
-        verdicts.append(claim(name, sigmas, "at most", SIGMAS, sanity=True))
-    return verdicts
+        yield claim(name, sigmas, "at most", SIGMAS, sanity=True)
 
 
 def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float | None]:

@@ -1,7 +1,5 @@
 """Experiment ed/epsilon (Figures 5 and 6): ED-Bern over the flip probability."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
@@ -25,9 +23,8 @@ def draw_epsilon(result: Result) -> Figure:
     return variants.draw_variants(result, lambda r: f"ε = {r.eps:g}", lambda r: -r.eps)
 
 
-def check_epsilon(result: Result) -> list[Verdict]:
+def check_epsilon(result: Result) -> Verdicts:
     """All but eps in {0, 1} learn; that those two do not is no more than sanity."""
-    verdicts = []
     recipes = variants.recipes_of(result)
     bound = LEARNED[result.scale] * result.scalars["untrained"]
     noises = {(recipe.eps, recipe.n_negatives) for recipe in recipes}
@@ -38,10 +35,9 @@ def check_epsilon(result: Result) -> list[Verdict]:
         gap = min(variants.gap_of(result, recipe), DIVERGED_GAP)
         name = f"eps = {eps:g}, M = {m}: gap"
         if eps == 0:
-            verdicts.append(claim(name, gap, "at least", bound, sanity=True))
+            yield claim(name, gap, "at least", bound, sanity=True)
         else:
-            verdicts.append(claim(name, gap, "at most", bound))
-    return verdicts
+            yield claim(name, gap, "at most", bound)
 
 
 def _epsilon(base: Recipe, usual: Iterable[float], extreme: Iterable[float]) -> tuple:

@@ -4,8 +4,6 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2; but samples are indep
 and the NLL is compared with the exact entropy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -29,10 +27,7 @@ from ebmtut.states import gray_encode
 
 @torch.no_grad()
 def landscape(
-    energy: Callable[[Tensor], Tensor] | None,
-    density: str,
-    *,
-    n_pixels: int = 128,
+    energy: Callable[[Tensor], Tensor] | None, density: str, *, n_pixels: int = 128
 ) -> np.ndarray:
     """Log density over the pictured square, up to a constant."""
     points = grid_points(density_extent(density), n_pixels)

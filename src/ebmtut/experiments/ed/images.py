@@ -3,8 +3,6 @@
 Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,19 +29,11 @@ from ebmtut.checks import (
     check_choice,
     checked,
 )
-from ebmtut.data import (
-    DataUnavailable,
-    ImageData,
-    binarize,
-    load_digits,
-    load_omniglot,
-)
+from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.streams import stream
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
 from ebmtut.paths import BasePath
@@ -358,7 +348,7 @@ class ImagesConfig:
     n_seeds: Count = 1
 
 
-def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: ImagesConfig) -> Cells:
     """Name an entry for every method and set."""
     rate = config.model.learning_rate
     return {
@@ -440,20 +430,18 @@ def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
     return figure
 
 
-def check_samples(result: Result) -> list[Verdict]:
+def check_samples(result: Result) -> Verdicts:
     """As the paper says: ED-Bern and ED-Grid varied, ED-Pool collapsed."""
-    verdicts = []
     for method, row in result.scalars["table"].items():
         for name, cell in row.items():
             mean, stderr = mean_and_stderr(cell.get("variety", [None]))
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
             label = f"{method}, {name}: variety over the data's"
             if method == "ED-Pool":
-                verdicts.append(claim(label, mean, "at most", COLLAPSED, **of))
+                yield claim(label, mean, "at most", COLLAPSED, **of)
             elif method in DISCREPANCIES:  # sanity: independent bits are as varied
                 of["sanity"] = True
-                verdicts.append(claim(label, mean, "at least", VARIED, **of))
-    return verdicts
+                yield claim(label, mean, "at least", VARIED, **of)
 
 
 def independent_bits(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """Experiment ed/images-table (Table 2): likelihoods of energies of binary images."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +10,9 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.ed import images
 from ebmtut.experiments.ed.images import DISCREPANCIES, METHODS
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 SETTLED = 1.0  # nats between log Z by a walk and by one of a quarter of its steps
 
@@ -78,9 +75,8 @@ def draw_table(result: Result) -> Figure:
     return figure
 
 
-def check_table(result: Result) -> list[Verdict]:
+def check_table(result: Result) -> Verdicts:
     """Ask energy discrepancy for more than a mixture, and the walks to settle."""
-    verdicts = []
     for method, row in result.scalars["table"].items():
         for name, cell in row.items():
             nll, stderr = _mean(cell, "nll", "nll_se")
@@ -88,12 +84,11 @@ def check_table(result: Result) -> list[Verdict]:
             if method in DISCREPANCIES:
                 label = f"{method}, {name}: NLL minus that of the mixture"
                 beside = result.scalars["mixture"][name]
-                verdicts.append(claim(label, nll - beside, "at most", 0.0, **of))
+                yield claim(label, nll - beside, "at most", 0.0, **of)
             if "settled" in cell:
                 label = f"{method}, {name}: change of log Z in the last three quarters"
                 moved = abs(_mean(cell, "settled")[0])
-                verdicts.append(claim(label, moved, "at most", SETTLED, sanity=True))
-    return verdicts
+                yield claim(label, moved, "at most", SETTLED, sanity=True)
 
 
 _PRESETS = images.EXPERIMENT.presets

@@ -1,7 +1,5 @@
 """Experiment ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -10,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import ising_rmse
 from ebmtut.experiments.ed.couplings import IsingConfig
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, heatmap, panel_size
 from ebmtut.results import Result
 
@@ -63,15 +61,13 @@ def draw_edges(result: Result) -> Figure:
     return figure
 
 
-def check_heatmaps(result: Result) -> list[Verdict]:
+def check_heatmaps(result: Result) -> Verdicts:
     """The true edges are the largest learned couplings."""
-    verdicts = []
     for method in ("ED-Bern", "ED-Grid"):
         for column, cell in result.scalars["table"].get(method, {}).items():
             name = f"{method}, {column}: precision of the edges"
             precision = float(np.mean(cell["precision"]))
-            verdicts.append(claim(name, precision, "at least", 0.99))
-    return verdicts
+            yield claim(name, precision, "at least", 0.99)
 
 
 _PRESET = IsingConfig(problems=((10, 0.2),), penalties=(20.0,))

@@ -1,7 +1,5 @@
 """Experiment ed/ising-rmse (Table 3): the error of learned couplings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -15,7 +13,7 @@ from ebmtut.experiments.ed.couplings import PROBLEMS, IsingConfig, column_name
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 
@@ -79,9 +77,8 @@ BY_LATTICE = Pivot(
 )
 
 
-def check_rmse(result: Result) -> list[Verdict]:
+def check_rmse(result: Result) -> Verdicts:
     """Compare with the paper's numbers, and ED-Grid with our own bounds."""
-    verdicts = []
     printed = get_fact("ed/ising-rmse").table("negative log-RMSE").published
     for method, row in result.scalars["table"].items():
         for column, cell in row.items():
@@ -90,11 +87,10 @@ def check_rmse(result: Result) -> list[Verdict]:
             evidence: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
             if method in printed:
                 where = ("ed/ising-rmse", "negative log-RMSE", method, column)
-                verdicts.append(compare(*where, mean, **evidence))
+                yield compare(*where, mean, **evidence)
             if method == "ED-Grid" and result.scale != "quick" and column in OURS:
                 name = f"ED-Grid, {column}: negative log-RMSE"
-                verdicts.append(claim(name, mean, "at least", OURS[column], **evidence))
-    return verdicts
+                yield claim(name, mean, "at least", OURS[column], **evidence)
 
 
 def no_coupling(result: Result) -> Result:

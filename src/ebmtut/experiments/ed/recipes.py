@@ -3,8 +3,6 @@
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2, and its public notebook.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Figures of the chapter's first page: eight states, and what noise does to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,9 @@
 """One density learned in many ways: what ed/epsilon, ed/window, ed/w-and-m share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,8 +14,7 @@ from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.densities import density_job, density_jobs
 from ebmtut.experiments.ed.evaluation import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
-from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
@@ -48,7 +45,7 @@ def variant_name(recipe: Recipe) -> str:
     return f"{recipe.method}-{noise}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
 
 
-def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: AblationConfig) -> Cells:
     """Name an entry for every variant, and one that takes a single, tiny step."""
     start = replace(config.variants[0], method="ED-Bern", eps=0, n_steps=1)
     recipes = {variant_name(recipe): recipe for recipe in config.variants}

@@ -1,7 +1,5 @@
 """Experiment ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -20,7 +18,7 @@ from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig, gap_of
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
@@ -58,12 +56,11 @@ def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
     return figure
 
 
-def check_w_and_m(result: Result) -> list[Verdict]:
+def check_w_and_m(result: Result) -> Verdicts:
     """w = 0 with few negatives fails, w = 1 does not, w = 10 flattens.
 
     Few are M = 1 for all methods, and 32, the paper's own limit, for ED-Bern.
     """
-    verdicts = []
     bound = result.scalars["untrained"]
     recipes = [r for r in variants.recipes_of(result) if r.eps == 0.1]
     flat = {
@@ -78,14 +75,13 @@ def check_w_and_m(result: Result) -> list[Verdict]:
         gap = min(gap_of(result, recipe), DIVERGED_GAP)
         name = f"{recipe.method}, w = {w:g}, M = {m}: gap"
         if w == 0:
-            verdicts.append(claim(name, gap, "at least", bound))
+            yield claim(name, gap, "at least", bound)
         elif w == 1:
-            verdicts.append(claim(name, gap, "at most", bound))
+            yield claim(name, gap, "at most", bound)
             if recipe.method in flat:
                 flatter = flat[recipe.method] - landscape_entropy(result, recipe)
                 name = f"{recipe.method}, M = 1: entropy at w = 10 minus at w = 1"
-                verdicts.append(claim(name, flatter, "at least", 0.0))
-    return verdicts
+                yield claim(name, flatter, "at least", 0.0)
 
 
 def landscape_entropy(result: Result, recipe: Recipe) -> float:

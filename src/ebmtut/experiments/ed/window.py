@@ -1,7 +1,5 @@
 """Experiment ed/window (Figure 7): ED-Pool over the size of the window."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
@@ -13,7 +11,7 @@ from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
 
 
@@ -22,16 +20,14 @@ def draw_window(result: Result) -> Figure:
     return variants.draw_variants(result, lambda r: f"{r.window}x1", lambda r: r.window)
 
 
-def check_window(result: Result) -> list[Verdict]:
+def check_window(result: Result) -> Verdicts:
     """The smallest window stays behind the largest, whatever M is."""
     recipes = variants.recipes_of(result)
-    verdicts = []
     for m in sorted({r.n_negatives for r in recipes}):
         row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: r.window)
         first, last = (variants.gap_of(result, row[k]) for k in (0, -1))
         name = f"M = {m}: gap of {row[0].window}x1 minus that of {row[-1].window}x1"
-        verdicts.append(claim(name, first - last, "at least", 0.1))
-    return verdicts
+        yield claim(name, first - last, "at least", 0.1)
 
 
 def _windows(base: Recipe, windows: Iterable[int], ms: Iterable[int]) -> tuple:

@@ -1,7 +1,5 @@
 """Experiment got/coulomb (Figure 3): two uniform distributions that repel."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,12 +12,11 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.got import coupling_1d as line
 from ebmtut.experiments.got.coupling_1d import DUAL_ERROR, anneal
 from ebmtut.experiments.got.lines import Method, uniform_coulomb
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
 
 # What we ask.
@@ -121,7 +118,7 @@ def draw_coulomb(result: Result) -> Figure:
     return line.draw_plans(result, (entropic, gibbs), "near", "within 2 points: {:.2f}")
 
 
-def check_coulomb(result: Result) -> list[Verdict]:
+def check_coulomb(result: Result) -> Verdicts:
     """No overflow, the analytic coupling, and no crowd at the boundary."""
     table = result.scalars["table"]
     entropic = next(iter(table))

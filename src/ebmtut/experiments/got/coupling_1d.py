@@ -1,7 +1,5 @@
 """Experiment got/coupling-1d (Figure 2): solvers of a problem with two modes."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,15 +16,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 
 # What we ask: half a percent is the experiment's own bound.
 DUAL_ERROR = 0.005
@@ -60,9 +56,7 @@ def methods_of(config: Mapping[str, Any]) -> list[Method]:
     ]
 
 
-def cells_of(
-    methods: Iterable[Method], budgets: Sequence[int], n_points: int
-) -> Mapping[Names, Mapping[str, Any]]:
+def cells_of(methods: Iterable[Method], budgets: Sequence[int], n_points: int) -> Cells:
     """Name a cell for every method and budget."""
     return {
         (method.key, str(budget)): {
@@ -273,10 +267,7 @@ def draw_budgets(result: Result) -> Figure:
                 ax.errorbar(n, mean, error, marker="o", ms=3, color=color, ls=line)
                 end[label] = mean[-1], color
     for ax, title, end in zip(
-        axes,
-        ("potentials: duality gap, %", "plan: excess cost, %"),
-        ends,
-        strict=True,
+        axes, ("potentials: duality gap, %", "plan: excess cost, %"), ends, strict=True
     ):
         ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
         ax.set(xlim=(0.7, 6e5), xticks=[1, 10, 100, 1000])
@@ -345,22 +336,20 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
     ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
-def check_coupling(result: Result) -> list[Verdict]:
+def check_coupling(result: Result) -> Verdicts:
     """The dual value is right at the end, and the distance falls on the way."""
     table = result.scalars["table"]
     gibbs = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
-    verdicts = []
     for method in gibbs:
         last = table[method][max(table[method], key=int)]
         name = f"{method}: error of the worst dual value at the largest budget"
         n, worst = len(last["dual"]), max(last["dual"])
-        verdicts.append(claim(name, worst, "at most", DUAL_ERROR, n_seeds=n))
+        yield claim(name, worst, "at most", DUAL_ERROR, n_seeds=n)
     # Chains that are annealed too fast vary so much that a few seeds say nothing.
     for method in gibbs[:1] if result.scale == "quick" else gibbs:
         l1 = [float(np.mean(cell["l1"])) for cell in table[method].values()]
         name = f"{method}: largest rise of the L1 distance from budget to budget"
-        verdicts.append(claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n))
-    return verdicts
+        yield claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n)
 
 
 def one_iteration(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """Experiment got/gibbs-bands (Figure 1): how wide the conditional distributions are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +10,10 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, by_seed
+from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.got.lines import SIDES, LineProblem, two_modes
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -136,7 +133,7 @@ bands_table = Pivot(
 )
 
 
-def check_bands(result: Result) -> list[Verdict]:
+def check_bands(result: Result) -> Verdicts:
     """Bands hold what they should, and get thinner; U and L stay bounded."""
     table = result.scalars["table"]
     first, *_, last = table.values()

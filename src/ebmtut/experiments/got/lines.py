@@ -1,7 +1,5 @@
 """Masses on a line: the small problems of Section 6.1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
@@ -38,7 +36,7 @@ class LineProblem(NamedTuple):
     q: Tensor
     cost: Tensor
 
-    def to(self, device: str) -> LineProblem:
+    def to(self, device: str) -> "LineProblem":
         """Return the problem on a device."""
         return LineProblem(*(part.to(device) for part in self))
 

@@ -1,7 +1,5 @@
 """What only the pages of this chapter draw."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Experiment got/temperature-bound: Eq. 24 along runs, Theorem A.2 by simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,10 +13,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -52,7 +49,7 @@ def methods_of(config: Mapping[str, Any]) -> list[Method]:
     return [Method(key, label, "Gibbs-OT", f) for key, label, f in names]
 
 
-def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: TemperatureBoundConfig) -> Cells:
     """Name a cell for every schedule and every budget."""
     alone = replace(config, budgets=(), fractions=(), n_seeds=1)
     return {
@@ -185,7 +182,7 @@ def draw_temperature_bound(result: Result) -> Figure:
     return figure
 
 
-def check_temperature_bound(result: Result) -> list[Verdict]:
+def check_temperature_bound(result: Result) -> Verdicts:
     """At equilibrium the bound is T; r is a martingale; tails lie below bounds.
 
     All of it is proved: these guard against a broken computation.
@@ -194,18 +191,17 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
     off, n = abs(float(np.mean(equilibrium)) - 1), len(equilibrium)
     name = "bound over T at constant T, off one"
     # An identity, which a chain that cools slowly keeps, too.
-    verdicts = [claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)]
+    yield claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)
     z, n_chains = result.arrays, result.config["n_chains"]
     of: dict[str, Any] = {"n_seeds": n_chains, "sanity": True}
     name = "mean of r^n - r^1, in standard errors, the largest over n"
-    verdicts.append(claim(name, result.scalars["drift"], "at most", 5, **of))
+    yield claim(name, result.scalars["drift"], "at most", 5, **of)
     for side, equation in _SIDES.items():
         # At K = 0 every tail is about a half and its bound one.
         ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
         name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
         # Far from sharp: a process that hardly moves keeps it, too.
-        verdicts.append(claim(name, ratio, "at most", 1, **of))
-    return verdicts
+        yield claim(name, ratio, "at most", 1, **of)
 
 
 def simulate(

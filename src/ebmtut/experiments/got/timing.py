@@ -1,7 +1,5 @@
 """Experiment got/timing: what an oracle's gradients cost, and their gap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,7 +12,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import Count, Positive, checked
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.got.wnmf import (
     PAPER,
     ImagesConfig,
@@ -25,12 +23,10 @@ from ebmtut.experiments.got.wnmf import (
     three_decades,
     timed,
 )
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 
 GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
@@ -193,7 +189,7 @@ def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
     )
 
 
-def check_timing(result: Result) -> list[Verdict]:
+def check_timing(result: Result) -> Verdicts:
     """An epoch against exact solutions, and a warm start against cold ones."""
     epoch = result.scalars["epoch"]
     error = {
@@ -202,16 +198,14 @@ def check_timing(result: Result) -> list[Verdict]:
         if r["method"] == GIBBS
     }
     budget = max(b for _, b in error if b <= 20)
-    verdicts = []
     for start in ("cold", "cold, cooled"):
         ratio = error["warm", budget] / error[start, budget]
         name = f"error of {budget} iterations: warm over {start}"
-        verdicts.append(claim(name, ratio, "at most", 1.0))
+        yield claim(name, ratio, "at most", 1.0)
     if result.scale != "quick":
         ratio = epoch["exact_seconds"] / epoch["seconds"]
         name = "exact solutions' time over an epoch's"
-        verdicts.append(claim(name, ratio, "at least", 50.0))
-    return verdicts
+        yield claim(name, ratio, "at least", 50.0)
 
 
 def warm_as_cold(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """Wasserstein NMF of a set of images by three methods: what two experiments share."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings
@@ -18,13 +16,11 @@ from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Natural, OneOf, Range, check_range, checked
 from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
-from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
+from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, compare
 from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Cell, Result, Table
 from ebmtut.transport import (
     GridCost,
     WNMFConfig,
@@ -192,7 +188,7 @@ MOST_SOLVED = 20
 METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
 
 
-def cells(config: ImagesConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: ImagesConfig) -> Cells:
     """Name a cell for every method."""
     return {method: {"method": method, "config": config} for method in METHODS}
 
@@ -421,7 +417,7 @@ def all_alike(result: Result) -> Result:
     return replace(result, scalars=result.scalars | {"methods": methods})
 
 
-def check_factors(result: Result) -> list[Verdict]:
+def check_factors(result: Result) -> Verdicts:
     """Gibbs-OT against plain NMF in cost, against smoothed W-NMF in sharpness."""
     methods = result.scalars["methods"]
     gibbs, smoothed = methods["Gibbs-OT"], methods["smoothed W-NMF"]
@@ -444,14 +440,12 @@ def check_factors(result: Result) -> list[Verdict]:
         name = f"{measure} of a component: Gibbs-OT over smoothed W-NMF"
         return claim(name, ratio, rule, 1.0, stderr=ratio * math.hypot(*spreads))
 
-    verdicts = [
-        cost_over("smoothed W-NMF"),
-        shape_over("support", "at most"),
-        shape_over("variation", "at least"),
-    ]
     # On the small drawn faces plain NMF has the lower cost, as the page says.
     if result.id == "got/wnmf-digits" or result.scale != "quick":
-        verdicts.insert(0, cost_over("NMF"))
+        yield cost_over("NMF")
+    yield cost_over("smoothed W-NMF")
+    yield shape_over("support", "at most")
+    yield shape_over("variation", "at least")
     if result.scale != "quick":
         column, seconds = _COLUMNS[result.id], gibbs["epoch_seconds"]
         ratio = gibbs["exact_seconds"] / seconds
@@ -460,12 +454,9 @@ def check_factors(result: Result) -> list[Verdict]:
         faster = "exact solutions' time over an epoch's, extrapolated from "
         faster += f"{n_timed} {column.split()[1]}"
         warm = "relative error of the warm duals, last epoch"
-        verdicts += [
-            claim(faster, ratio, "at least", 50.0),
-            claim(warm, gibbs["dual_error"], "at most", 0.15),
-            compare(result.id, "time an epoch", "Gibbs-OT", column, seconds),
-        ]
-    return verdicts
+        yield claim(faster, ratio, "at least", 50.0)
+        yield claim(warm, gibbs["dual_error"], "at most", 0.15)
+        yield compare(result.id, "time an epoch", "Gibbs-OT", column, seconds)
 
 
 # What the paper prints of its learning: 40 components, gamma = 2.0 for components

@@ -1,7 +1,5 @@
 """The samplers that the experiments with fully observed models compare, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple

@@ -1,15 +1,15 @@
 """Experiment pmp/coordinate-descent (Figure 8): RBMs learned by coordinate descent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp import rbm_digits as digits
 from ebmtut.experiments.pmp.shared import lead
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 
@@ -23,21 +23,18 @@ def draw_descent(result: Result) -> Figure:
     for line, method in zip(axes, methods, strict=True):
         for ax, (sampler, k) in zip(line, columns, strict=True):
             digits.sheet(ax, result.arrays.get(f"{method}/{sampler}@{k}"), 16, 4)
-            value = digits.score(result, method, "log_mmd2", k, sampler)
+            value = np.mean(digits.scores(result, method, "log_mmd2", sampler)[k])
             ax.set_title(f"{_SHORT[sampler]}, {k}\n{value:.2f}")
         digits.name_row(line[0], f"by {method}")
     return figure
 
 
-def check_descent(result: Result) -> list[Verdict]:
+def check_descent(result: Result) -> Verdicts:
     """By any sampler, the model of coordinate descent is farther from the data."""
     config = result.config
     first = config["sweeps"][0]
-    verdicts = []
-    for measure, label in (
-        ("log_mmd2", "log MMD^2"),
-        ("sharp", "log MMD^2, sharp kernel"),
-    ):
+    labels = {"log_mmd2": "log MMD^2", "sharp": "log MMD^2, sharp kernel"}
+    for measure, label in labels.items():
         own = digits.scores(result, "PMP", measure, "PMP")
         best = min(
             (
@@ -51,37 +48,27 @@ def check_descent(result: Result) -> list[Verdict]:
         # Of one seed: what a sample of PMP scatters by, twice.
         stderr = stderr or lead(own, own, first)[1]
         name = f"{label}: best of descent minus PMP"
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return [*verdicts, digits.sees_pairs(result, first, "PMP", "sharp")]
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr)
+    yield digits.sees_pairs(result, first, "PMP", "sharp")
 
 
-_METHODS = ("PMP", "coordinate descent")
 _SHORT = {"Gibbs-reset": "Gibbs", "PMP": "PMP", "coordinate descent": "descent"}
-_SAMPLERS = tuple(_SHORT)
+_BOTH: Any = {"methods": ("PMP", "coordinate descent"), "samplers": tuple(_SHORT)}
 
 EXPERIMENT = digits.rbm_row(
     id="pmp/coordinate-descent",
     title="Coordinate descent, no digits",
     presets={
-        "quick": replace(
-            digits.QUICK,
-            methods=_METHODS,
-            samplers=_SAMPLERS,
-            sweeps=(25, 250),
-            n_judged=100,
-        ),
+        "quick": replace(digits.QUICK, **_BOTH, sweeps=(25, 250), n_judged=100),
         "full": digits.RBMConfig(
-            methods=_METHODS,
-            samplers=_SAMPLERS,
+            **_BOTH,
             learning_rate=0.005,
             n_steps=600,
             n_sweeps=25,
             sweeps=(100, 10_000),
             n_judged=50,
         ),
-        "paper": replace(
-            digits.PAPER, methods=_METHODS, samplers=_SAMPLERS, sweeps=(100, 10_000)
-        ),
+        "paper": replace(digits.PAPER, **_BOTH, sweeps=(100, 10_000)),
     },
     figure=draw_descent,
     check=check_descent,

@@ -1,7 +1,5 @@
 """Experiment pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Mapping
@@ -18,15 +16,13 @@ from torch.nn.functional import pad
 
 from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import ShapeImages, shape_images
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Outcome
 from ebmtut.experiments.pmp.shared import baseline
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
@@ -131,37 +127,25 @@ def deconvolution_job(
     images = pad(data.images, [protocol.border] * 4).to(device)
     generator = make_generator(seed, device)
     start = time.process_time()
-    side = config.feature_side
+    side, n_features = config.feature_side, config.n_features
     change = float("nan")
+    of: dict[str, Any] = {"generator": generator}
+    of |= {"location_prior": LOCATION_PRIOR, "feature_prior": FEATURE_PRIOR}
     if protocol.sampler == "PMP":
-        sample = sample_deconvolution(
-            images,
-            config.n_features,
-            (side, side),
-            config.n_sweeps,
-            location_prior=LOCATION_PRIOR,
-            feature_prior=FEATURE_PRIOR,
-            location_copies=max(1, protocol.copies_a_pixel * side**2),
-            damping=protocol.damping,
-            n_starts=protocol.n_starts,
-            generator=generator,
-        )
+        copies = max(1, protocol.copies_a_pixel * side**2)
+        of |= {"damping": protocol.damping, "n_starts": protocol.n_starts}
+        sizes = (n_features, (side, side), config.n_sweeps)
+        sample = sample_deconvolution(images, *sizes, location_copies=copies, **of)
         s, w = sample.locations.cpu(), sample.features.cpu()
         change = float(sample.changes[-1])
     else:
         n = images.shape[-1] - side + 1
-        shape = (config.n_images, config.n_features, n, n)
+        shape = (config.n_images, n_features, n, n)
         s = bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator)
-        pixels = torch.full((config.n_features, side, side), FEATURE_PRIOR)
+        pixels = torch.full((n_features, side, side), FEATURE_PRIOR)
+        w = bernoulli(pixels, generator=generator)
         s, w = deconvolution_gibbs(
-            images,
-            s,
-            bernoulli(pixels, generator=generator),
-            config.n_sweeps,
-            evidence=EVIDENCE,
-            location_prior=LOCATION_PRIOR,
-            feature_prior=FEATURE_PRIOR,
-            generator=generator,
+            images, s, w, config.n_sweeps, evidence=EVIDENCE, **of
         )
     seconds = time.process_time() - start
     border = [-protocol.border] * 4
@@ -182,7 +166,7 @@ def deconvolution_job(
     )
 
 
-def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
+def cells(config: DeconvolutionConfig) -> Cells:
     """Name a cell for every protocol."""
     alone = {"config": replace(config, protocols=(), n_seeds=1)}
     return {name: {"protocol": PROTOCOLS[name], **alone} for name in config.protocols}
@@ -236,17 +220,15 @@ def draw_deconvolution(result: Result) -> Figure:
     return figure
 
 
-def check_deconvolution(result: Result) -> list[Verdict]:
+def check_deconvolution(result: Result) -> Verdicts:
     """Every true feature is found, and the images are explained."""
-    verdicts = []
     for name, row in result.scalars["table"].items():
         if name != "Gibbs" and name not in ABLATIONS:
             of: dict[str, Any] = {"n_seeds": len(row["found"])}
             label = f"{name}: true features in the worst sample"
-            verdicts.append(claim(label, min(row["found"]), "at least", 4, **of))
+            yield claim(label, min(row["found"]), "at least", 4, **of)
             label = f"{name}: pixels explained wrongly in the worst sample"
-            verdicts.append(claim(label, max(row["error"]), "at most", 0.02, **of))
-    return verdicts
+            yield claim(label, max(row["error"]), "at most", 0.02, **of)
 
 
 def blank_images(result: Result) -> Result:

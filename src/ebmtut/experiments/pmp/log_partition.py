@@ -1,7 +1,5 @@
 """Experiment pmp/log-partition (Figure 1, left and centre)."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -21,10 +19,9 @@ from ebmtut.exact import (
     torus_log_partition,
     transfer_log_partition,
 )
-from ebmtut.experiments.experiment import Experiment, Names, Runs
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
 from ebmtut.experiments.pmp.shared import with_table
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import (
     exact_perturb_and_map,
     log_partition_bound,
@@ -34,8 +31,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.plotting import COLORS, TEXT_WIDTH, part_rows
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 
 
 @checked
@@ -120,10 +116,8 @@ def log_partition_job(
         else:
             model, log_z = dense_model(size, ensemble.n_uniform, generator=generator)
         n = config.n_on_lattice if is_lattice else config.n_perturbations
-        noise = logistic(
-            (n, model.n_sites), generator=generator, dtype=torch.float64
-        ).to(device)
-        model = model.to(device)
+        of: Any = {"generator": generator, "dtype": torch.float64}
+        noise, model = logistic((n, model.n_sites), **of).to(device), model.to(device)
         found, bound, sweeps = _maximise(model, noise, ensemble, config, seconds)
         n_sweeps.append(sweeps)
         with torch.no_grad():
@@ -176,13 +170,11 @@ def _maximise(
         # The relaxation of an attractive model is integral, hence exact.
         solve("exact", relax, unaries)
     dual = found["MPLP"]
-    states = {
-        name: getattr(solution, "x", solution) for name, solution in found.items()
-    }
+    states = {name: getattr(solved, "x", solved) for name, solved in found.items()}
     return states, dual.bound, float(dual.n_sweeps.double().mean())
 
 
-def cells(config: LogPartitionConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: LogPartitionConfig) -> Cells:
     """Name a cell for every ensemble and size."""
     alone = replace(config, ensembles=(), sizes=())
     return {
@@ -260,9 +252,8 @@ def draw_log_partition(result: Result) -> Figure:
     return figure
 
 
-def check_log_partition(result: Result) -> list[Verdict]:
+def check_log_partition(result: Result) -> Verdicts:
     """On dense models PMP errs by less than MPLP, at every size."""
-    verdicts = []
     for ensemble, methods in result.scalars["table"].items():
         if not ensemble.startswith("dense"):
             continue
@@ -270,8 +261,7 @@ def check_log_partition(result: Result) -> list[Verdict]:
             ratio = ours["abs"] / methods["MPLP"][size]["abs"]
             name = f"{ensemble}, {size} sites: error of PMP over that of MPLP"
             stderr = _error_of_ratio(result, ensemble, size)
-            verdicts.append(claim(name, ratio, "at most", 1.0, stderr=stderr))
-    return verdicts
+            yield claim(name, ratio, "at most", 1.0, stderr=stderr)
 
 
 def _error_of_ratio(result: Result, ensemble: str, size: str) -> float | None:

@@ -4,10 +4,7 @@ The paper describes persistent PMP and reports no experiment. Here random spin g
 are learned from samples with new noise at every step, or with noise kept in part.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +27,11 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
     PersistentState,
@@ -182,7 +178,7 @@ def persistent_job(
     )
 
 
-def cells(config: PersistentConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: PersistentConfig) -> Cells:
     """Name a cell for every size, way of learning and number of sweeps."""
     ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
     alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)
@@ -227,9 +223,8 @@ def draw_persistent(result: Result) -> Figure:
     return figure
 
 
-def check_persistent(result: Result) -> list[Verdict]:
+def check_persistent(result: Result) -> Verdicts:
     """What persistent noise is for, and what it costs."""
-    verdicts = []
     for size, ways in result.scalars["table"].items():
         counts = [int(k) for k in ways["PMP"]]
         few, many = min(counts), max(counts)
@@ -241,8 +236,7 @@ def check_persistent(result: Result) -> list[Verdict]:
             logs = [math.log(a / b) for a, b in zip(*pair, strict=True)]
             sweeps = "1 sweep" if k == 1 else f"{k} sweeps"
             label = f"{size} spins, {sweeps} a step: log of the error {name}"
-            verdicts.append(claim(label, logs, "at least", 0.0))
-    return verdicts
+            yield claim(label, logs, "at least", 0.0)
 
 
 def independent_bits(result: Result) -> Result:

@@ -1,7 +1,5 @@
 """RBMs that learn digits and are evaluated: what three experiments share."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping
@@ -20,15 +18,14 @@ from ebmtut import metrics
 from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.shared import baseline, lead, parts, timed_loop
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, mean_and_stderr
 from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 from ebmtut.training import CpuClock
 
 N_SHOWN = 25
@@ -170,20 +167,13 @@ def rbm_job(
     return Outcome(scalars, arrays)
 
 
-_LP_METHODS = ("PMP", "Gibbs-reset", "LP")
-
-
-def cells(config: RBMConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: RBMConfig) -> Cells:
     """Name a cell for every method; and of a problem that linear programs can do."""
     own = replace(config, methods=(), n_seeds=1, lp_steps=0)
     small = _reduced(own, config.lp_steps)
-    whole: dict[Names, Mapping[str, Any]] = {
-        (method,): {"method": method, "config": own} for method in config.methods
-    }
-    return whole | {
-        ("reduced", method): {"method": method, "config": small}
-        for method in (_LP_METHODS if config.lp_steps else ())
-    }
+    whole = {(m,): {"method": m, "config": own} for m in config.methods}
+    methods = ("PMP", "Gibbs-reset", "LP") if config.lp_steps else ()
+    return whole | {("reduced", m): {"method": m, "config": small} for m in methods}
 
 
 def _reduced(config: RBMConfig, n_steps: int) -> RBMConfig:
@@ -264,13 +254,6 @@ _CLAIMED = {
 }
 
 
-def score(
-    result: Result, method: str, measure: str, k: int, sampler: str = "own"
-) -> float:
-    """Mean over seeds of a measure after k sweeps; NaN if learning diverged."""
-    return float(np.mean(scores(result, method, measure, sampler)[k]))
-
-
 def scores(
     result: Result, method: str, measure: str, sampler: str = "own"
 ) -> dict[int, list[float]]:
@@ -310,17 +293,15 @@ def rbm_table(result: Result) -> Table:
     )
 
 
-def pmp_is_lowest(result: Result, measure: str = "pairs") -> list[Verdict]:
+def pmp_is_lowest(result: Result) -> Verdicts:
     """Set every method beside PMP at the sweeps of learning."""
-    k = result.config["n_sweeps"]
+    k, measure = result.config["n_sweeps"], "pairs"
     ours = scores(result, "PMP", measure)
-    verdicts = []
     for method in (m for m in result.scalars["table"] if m != "PMP"):
         ahead, stderr = lead(scores(result, method, measure), ours, k)
         name = f"{_CLAIMED[measure]} of {method} minus that of PMP at {k} sweeps"
         n = len(ours[k])
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n))
-    return verdicts
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n)
 
 
 def sees_pairs(

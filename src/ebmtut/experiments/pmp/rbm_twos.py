@@ -1,7 +1,5 @@
 """Experiment pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -10,10 +8,9 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp import rbm_digits as digits
-from ebmtut.experiments.verdicts import Verdict, compare
+from ebmtut.experiments.verdicts import Verdicts, compare
 from ebmtut.plotting import TEXT_WIDTH
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from ebmtut.results import Cell, Result, Table
 
 #: As the table of the paper spells the methods.
 _OTHERS = ("linear programs", "independent pixels", "perfect sampler (expected)")
@@ -33,12 +30,13 @@ def draw_twos(result: Result) -> Figure:
     return figure
 
 
-def check_twos(result: Result) -> list[Verdict]:
+def check_twos(result: Result) -> Verdicts:
     """PMP has the lowest error of pairs; the paper's numbers are compared, too."""
     k = result.config["n_sweeps"]
-    verdicts = [*digits.pmp_is_lowest(result), digits.sees_pairs(result, k)]
+    yield from digits.pmp_is_lowest(result)
+    yield digits.sees_pairs(result, k)
     if result.scale == "quick":
-        return verdicts
+        return
     excuse = (
         f"{result.scalars['n_data']} twos of {result.scalars['source']} "
         f"and {result.config['n_steps']} updates (the paper has about "
@@ -47,8 +45,7 @@ def check_twos(result: Result) -> list[Verdict]:
     for method, row in result.scalars["table"].items():
         values = row.get(f"own/log_mmd2@{k}", [float("nan")])
         entry = ("pmp/rbm-twos", "log MMD^2", _PRINTED.get(method, method), "twos")
-        verdicts.append(compare(*entry, values, excuse=excuse))
-    return verdicts
+        yield compare(*entry, values, excuse=excuse)
 
 
 def pairs_table(result: Result) -> Table:
@@ -71,13 +68,11 @@ def twos_table(result: Result) -> Table:
     """Set log MMD^2 beside the paper's numbers."""
     printed = get_fact("pmp/rbm-twos").table("log MMD^2")
     methods = list(result.scalars["table"])
-    entries = [(_PRINTED.get(method, method), "twos") for method in [*methods, "LP"]]
-    of_paper: list[Cell] = [
-        None
-        if (value := printed.number(*e)) is None
-        else (value, printed.deviation(*e))
-        for e in entries
-    ]
+    of_paper: list[Cell] = []
+    for method in (*methods, "LP"):
+        entry = (_PRINTED.get(method, method), "twos")
+        value = printed.number(*entry)
+        of_paper.append(None if value is None else (value, printed.deviation(*entry)))
     found = digits.shown_scores(result, "log_mmd2")
     return Table(
         {
@@ -95,16 +90,12 @@ def programs_table(result: Result) -> Table:
     """Tabulate the reduced problem, on which linear programs can learn, too."""
     k = result.config["n_sweeps"]
     rows, ends = result.scalars["reduced"], result.scalars["reduced_ends"]
-    names = ["independent pixels", "perfect sampler (expected)"]
-    columns: dict[str, list[Cell]] = {"method": [*rows, *names]}
+    columns: dict[str, list[Cell]] = {"method": [*rows, *_OTHERS[1:]]}
     for measure, head in (("log_mmd2", "log MMD²"), ("pairs", "pairs")):
         found = [row[f"own/{measure}@{k}"][0] for row in rows.values()]
         columns[head] = [*found, *(ends[of][measure] for of in ("null", "data"))]
-    columns["CPU time [s]"] = [
-        *(row["seconds"][0] for row in rows.values()),
-        None,
-        None,
-    ]
+    seconds = [row["seconds"][0] for row in rows.values()]
+    columns["CPU time [s]"] = [*seconds, None, None]
     return Table(
         columns,
         caption="Pictures of 7 × 7 pixels, 10 hidden units, 60 updates, one seed: "

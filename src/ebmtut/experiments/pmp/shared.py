@@ -1,7 +1,5 @@
 """What the experiments share: differences of scores, curves, timed learning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -99,7 +97,7 @@ def log_ticks(ax: Axes, values: Sequence[int]) -> None:
 
 def timed_loop(
     checkpoint: Path | None,
-    config: DataclassInstance,
+    config: "DataclassInstance",
     clock: CpuClock,
     *,
     generator: torch.Generator,

@@ -1,7 +1,5 @@
 """Max-product on a few spins: what the chapter's first page measures and draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +16,7 @@ from ebmtut.experiments.pmp.wrong_model import four_spins
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.plotting import COLORS
 from ebmtut.random import logistic, make_generator
-from ebmtut.results.tables import Table
+from ebmtut.results import Table
 from ebmtut.states import enumerate_states
 from ebmtut.widgets import SMALL_GRAPHS
 

@@ -1,9 +1,6 @@
 """Experiment pmp/structured (Figures 2 and 5): a lattice and a random graph."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,11 +16,10 @@ from torch import Tensor
 from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp import chains, shared
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size, part_rows
@@ -110,10 +106,8 @@ def structured_job(
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":
-        sweeps, n_chains = (
-            chains.equal_sweeps(amount, n_sites),
-            config.n_chains_persistent,
-        )
+        sweeps = chains.equal_sweeps(amount, n_sites)
+        n_chains = config.n_chains_persistent
         n_steps = config.n_steps_persistent or n_steps
     advance = (
         partial(chains.update_samples, n_updates=amount)
@@ -134,27 +128,24 @@ def structured_job(
         on_step=clock.tick,
         loop=shared.timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
-    final = amount if mode == "reset" else 50
-    drawn = chains.draw(method, model, config.n_judged, (final,), generator=generator)[
-        final
-    ]
+    k = amount if mode == "reset" else 50
+    drawn = chains.draw(method, model, config.n_judged, (k,), generator=generator)[k]
     coins = torch.rand(drawn.shape, generator=generator, device=device)
     null = (coins < x.mean(0)).to(x)
+    of_fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
     return Outcome(
         {
             "log_mmd2": shared.log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": float(clock.seconds),
             "null_log_mmd2": shared.log_mmd2(null, x),
-            "data_log_mmd2": math.log(
-                mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
-            ),
+            "data_log_mmd2": math.log(of_fresh),
             "null_rmse": float(truth.symmetric_coupling.square().mean().sqrt()),
         }
     )
 
 
-def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: StructuredConfig) -> Cells:
     """Name a cell for every graph, way of learning, method and amount of it."""
     plans = [
         ("reset", m, k)
@@ -162,9 +153,8 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
         for k in config.sweeps
         if m != "GWG-reset" or k <= config.gwg_sweeps
     ]
-    others = [m for m in config.methods if chains.METHODS[m].kind == "PMP"] + [
-        *chains.CHAINS
-    ]
+    others = [m for m in config.methods if chains.METHODS[m].kind == "PMP"]
+    others += chains.CHAINS
     plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
     keys = ("graph", "mode", "method", "amount", "config")
@@ -193,9 +183,7 @@ def draw_structured(result: Result) -> Figure:
         first = next(iter(next(iter(rows.values())).values()))
         for ax, (metric, label) in zip(line, _LABELS.items(), strict=True):
             curves = {
-                method: {
-                    int(k): float(np.mean(cell[metric])) for k, cell in row.items()
-                }
+                method: {int(k): float(np.mean(of[metric])) for k, of in row.items()}
                 for method, row in rows.items()
             }
             levels = {"nothing learned": ("null", np.mean(first[f"null_{metric}"]))}
@@ -215,9 +203,8 @@ def draw_structured(result: Result) -> Figure:
     return figure
 
 
-def check_structured(result: Result) -> list[Verdict]:
+def check_structured(result: Result) -> Verdicts:
     """PMP is ahead of chains that make as few sweeps, or take as long."""
-    verdicts = []
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
             for method in (m for m in rows if chains.METHODS[m].kind != "PMP"):
@@ -229,13 +216,11 @@ def check_structured(result: Result) -> list[Verdict]:
                 mean, stderr = mean_and_stderr(ahead)
                 name = f"{graph}, {mode}: mean log MMD^2 of {method} minus PMP's"
                 of = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
-                verdicts.append(claim(name, mean, "at least", 0.0, **of))
-    return verdicts
+                yield claim(name, mean, "at least", 0.0, **of)
 
 
 def independent_bits(result: Result) -> Result:
     """Return the score of independent bits for every method, one for each graph."""
-
     table = deepcopy(result.scalars["table"])
     for modes in table.values():
         rows = [row for rows in modes.values() for row in rows.values()]

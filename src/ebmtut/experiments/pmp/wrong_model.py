@@ -1,8 +1,7 @@
 """Experiment pmp/wrong-model (Section 5.1): four spins, and a wrong parameter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -14,16 +13,14 @@ from torch import Tensor
 from ebmtut.checks import Count, Number, OneOf, Positive, checked
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Experiment, grid
+from ebmtut.experiments.experiment import Experiment, Outcome, grid
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.shared import baseline
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 #: How the perturbed models are solved: by max-product with initial messages of zero
@@ -75,7 +72,8 @@ def mean_product(x: Tensor) -> Tensor:
 
 def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> Outcome:
     """Learn theta with one solver, and evaluate it as a model and as a sampler."""
-    generator = make_generator(seed, device)
+    generator, n_sweeps = make_generator(seed, device), config.n_sweeps
+    sample = partial(sample_toy, solver, n_sweeps=n_sweeps, generator=generator)
     states = enumerate_states(4, dtype=torch.float64)
     data = exact_probabilities(four_spins(config.theta), 4).exp()
     spins = bits_to_spins(states)
@@ -85,16 +83,12 @@ def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> O
     optimizer = torch.optim.Adam([theta], lr=config.learning_rate)
     path = np.empty(config.n_steps, dtype=np.float32)
     for step in range(config.n_steps):
-        x = sample_toy(
-            solver, theta.item(), config.n_chains, config.n_sweeps, generator=generator
-        )
+        x = sample(theta.item(), config.n_chains)
         theta.grad = mean_product(x).cpu() - target
         optimizer.step()
         path[step] = theta.item()
     learned = theta.item()
-    x = sample_toy(
-        solver, learned, config.n_judged, config.n_sweeps, generator=generator
-    ).cpu()
+    x = sample(learned, config.n_judged).cpu()
     counts = torch.bincount(states_to_index(x), minlength=16).double()
     gibbs = exact_probabilities(four_spins(learned), 4).exp()
     return Outcome(
@@ -137,13 +131,8 @@ def draw_toy(result: Result) -> Figure:
     for place, solver in enumerate(result.scalars["table"]):
         color, marker, label = STYLE[solver]
         paths = result.arrays[f"path/{solver}"] - 0.1 * place
-        left.fill_between(
-            range(paths.shape[1]),
-            paths.min(0),
-            paths.max(0),
-            color=COLORS[color],
-            alpha=0.3,
-        )
+        band = paths.min(0), paths.max(0)
+        left.fill_between(range(len(band[0])), *band, color=COLORS[color], alpha=0.3)
         left.plot(paths.mean(0), color=COLORS[color])
         found = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
         at = np.arange(5) + 0.2 * (place - 1)
@@ -159,37 +148,31 @@ def draw_toy(result: Result) -> Figure:
 _WINDOWS = {"theta": 0.02, "KL to Gibbs(theta)": 0.02, "KL to PMP samples": 0.01}
 
 
-def check_toy(result: Result) -> list[Verdict]:
+def check_toy(result: Result) -> Verdicts:
     """Set the paper's start beside the paper, and the symmetric one beside that."""
-    verdicts = []
     table = result.scalars["table"]
     printed = get_fact("pmp/wrong-model").table("four variables")
     for metric, window in _WINDOWS.items():
         entry = ("pmp/wrong-model", "four variables", "PMP", metric)
-        verdicts.append(compare(*entry, table["zero"][metric]))
+        yield compare(*entry, table["zero"][metric])
         mean, stderr = mean_and_stderr(table["zero"][metric])
         of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(table["zero"][metric])}
         if (of_paper := printed.number("PMP", metric)) is not None:
             name = f"PMP: {metric}, distance from the paper's"
-            verdicts.append(claim(name, abs(mean - of_paper), "at most", window, **of))
+            yield claim(name, abs(mean - of_paper), "at most", window, **of)
     if "symmetric" in table:
         zero, symmetric = (table[s]["KL to PMP samples"] for s in SOLVERS[:2])
         differences = [a - b for a, b in zip(zero, symmetric, strict=True)]
         name = "KL to PMP samples: the paper's start minus the symmetric one"
-        verdicts.append(claim(name, differences, "at least", 0.0))
-    return verdicts
+        yield claim(name, differences, "at least", 0.0)
 
 
 def untrained(result: Result) -> Result:
     """Return theta = 0, by every solver: four uniform bits."""
     data = result.arrays["data"]
     divergence = float((data * np.log(len(data) * data)).sum())
-    uniform = {
-        "theta": 0.0,
-        "KL to Gibbs(theta)": divergence,
-        "KL to PMP samples": divergence,
-        "magnetisation": 0.0,
-    }
+    uniform = {"theta": 0.0, "magnetisation": 0.0}
+    uniform |= dict.fromkeys(("KL to Gibbs(theta)", "KL to PMP samples"), divergence)
     return baseline(result, uniform.get)
 
 

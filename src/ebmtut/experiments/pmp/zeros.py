@@ -1,7 +1,5 @@
 """A fully observed model of a digit's contours: what rows pmp/zeros-... share."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping
@@ -24,8 +22,7 @@ from ebmtut.experiments.pmp import chains
 from ebmtut.experiments.pmp.shared import baseline, log_mmd2, timed_loop
 from ebmtut.losses import persistent_match_moments
 from ebmtut.random import make_generator
-from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results import Result, Table
 from ebmtut.training import CpuClock
 
 

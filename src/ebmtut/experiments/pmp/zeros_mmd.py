@@ -1,7 +1,5 @@
 """Experiment pmp/zeros-mmd (Figure 4, bottom left): every sampler, by its sweeps."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,7 +8,7 @@ from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import CHAINS, METHODS
 from ebmtut.experiments.pmp.shared import draw_curves, lead
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import figure_size
 from ebmtut.results import Result
 
@@ -33,17 +31,15 @@ def draw_mmd(result: Result) -> Figure:
     return figure
 
 
-def check_mmd(result: Result) -> list[Verdict]:
+def check_mmd(result: Result) -> Verdicts:
     """PMP, from the paper's start, is lowest at the sweeps of learning."""
     k = result.config["n_sweeps"]
     ours = zeros.scores(result, "PMP")
-    verdicts = []
     for method in result.scalars["table"]:
         if METHODS[method].kind != "PMP":
             ahead, stderr = lead(zeros.scores(result, method), ours, k)
             name = f"log MMD^2 of {method} minus that of PMP at {k} sweeps"
-            verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return verdicts
+            yield claim(name, ahead, "at least", 0.0, stderr=stderr)
 
 
 EXPERIMENT = Experiment(

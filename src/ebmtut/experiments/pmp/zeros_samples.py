@@ -1,20 +1,17 @@
 """Experiment pmp/zeros-samples (Figure 4): pictures, also of linear programs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.experiment import Experiment, Names, Runs, grid, nested
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, grid, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.shared import lead, parts
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 
@@ -26,7 +23,7 @@ class ZerosSamplesConfig(zeros.ZerosConfig):
     reduced: zeros.ZerosConfig = field(default_factory=zeros.ZerosConfig)
 
 
-def cells(config: ZerosSamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: ZerosSamplesConfig) -> Cells:
     """Name a cell for every method, twice: in full, and at the size of programs."""
     small = grid(config.reduced, method="methods")
     reduced = {("reduced", *names): job for names, job in small.items()}
@@ -80,23 +77,21 @@ def draw_samples(result: Result) -> Figure:
     return figure
 
 
-def check_samples(result: Result) -> list[Verdict]:
+def check_samples(result: Result) -> Verdicts:
     """PMP's samples are ahead of independent pixels, those of LP are not."""
     null, k = result.scalars["null"], result.config["n_sweeps"]
-    verdicts = []
     for method in (m for m in result.scalars["table"] if METHODS[m].kind == "PMP"):
         own = zeros.scores(result, method)
         behind, stderr = lead(own, {j: [null] * len(own[j]) for j in own}, k)
         name = f"log MMD^2 of {method} minus that of independent pixels"
-        verdicts.append(claim(name, behind, "at most", 0.0, stderr=stderr))
+        yield claim(name, behind, "at most", 0.0, stderr=stderr)
     if "reduced" in result.scalars:
         config, table = result.config["reduced"], result.scalars["reduced"]["table"]
         small = replace(result, config=config, scalars={"table": table})
         pmp, lp = (zeros.scores(small, method) for method in ("PMP", "LP"))
         ahead, stderr = lead(lp, pmp, config["n_sweeps"])
         name = "log MMD^2 of LP minus that of PMP, reduced model"
-        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return verdicts
+        yield claim(name, ahead, "at least", 0.0, stderr=stderr)
 
 
 def nothing_learned(result: Result) -> Result:
@@ -111,38 +106,25 @@ def nothing_learned(result: Result) -> Result:
     return replace(whole, scalars=whole.scalars | {"reduced": reduced})
 
 
-_REDUCED = ("PMP", "PMP symmetric", "LP")
-
-
-def _reduced(
-    n_steps: int, learning_rate: float, like: zeros.ZerosConfig, **of: Any
-) -> zeros.ZerosConfig:
-    of |= {"methods": _REDUCED, "n_chains_of": {}, "sweeps": (25, 50)}
-    return replace(like, n_steps=n_steps, learning_rate=learning_rate, **of)
-
-
-def _with(whole: zeros.ZerosConfig, reduced: zeros.ZerosConfig) -> ZerosSamplesConfig:
-    return ZerosSamplesConfig(**vars(whole), reduced=reduced)
+def _preset(
+    whole: zeros.ZerosConfig, n_steps: int, learning_rate: float, **of: Any
+) -> ZerosSamplesConfig:
+    """Add the reduced model, which has its own steps and rate, to a preset."""
+    of |= {"methods": ("PMP", "PMP symmetric", "LP"), "n_chains_of": {}}
+    of |= {"n_steps": n_steps, "learning_rate": learning_rate, "sweeps": (25, 50)}
+    return ZerosSamplesConfig(**vars(whole), reduced=replace(whole, **of))
 
 
 EXPERIMENT = Experiment(
     id="pmp/zeros-samples",
     title="Samples of the zeros model",
     presets={
-        "quick": _with(
-            zeros.QUICK,
-            _reduced(30, 2e-2, zeros.QUICK, shrink=4, n_chains=8, n_judged=40),
-        ),
-        "full": _with(
-            zeros.FULL,
-            _reduced(150, 1e-2, zeros.FULL, shrink=3, n_chains=20, n_judged=100),
-        ),
+        "quick": _preset(zeros.QUICK, 30, 2e-2, shrink=4, n_chains=8, n_judged=40),
+        "full": _preset(zeros.FULL, 150, 1e-2, shrink=3, n_chains=20, n_judged=100),
         # The second model is as large as the first: the paper's linear programs have
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
         # those of its scripts; that PMP learns for as long is our choice.
-        "paper": _with(
-            zeros.ZerosConfig(n_seeds=5), _reduced(200, 1e-2, zeros.FULL, n_seeds=5)
-        ),
+        "paper": _preset(zeros.ZerosConfig(n_seeds=5), 200, 1e-2),
     },
     cells=cells,
     job=zeros.zeros_job,
