@@ -24,6 +24,7 @@ from ebmtut.experiments.registry import available
 from ebmtut.flows import simulate
 from ebmtut.losses import RBM_METHODS
 from ebmtut.metrics import grid_log_partition
+from ebmtut.training import FlowConfig
 from tests.experiments.cuts import FEW, NETWORKS, cut
 from tests.pretended_gpu import pretended_gpu
 
@@ -124,6 +125,10 @@ def in_two_steps(flow, n_samples, n_steps, **options):
     return simulate(flow, n_samples, 2, **options)
 
 
+def trained_in_two_steps(**options):
+    return FlowConfig(**options | {"n_time_steps": 2})
+
+
 def narrow(n_sites, *sizes, **options):
     return MLPEnergy(n_sites, 4, 2, **options)
 
@@ -149,6 +154,7 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_ima
     # Five networks: sixty steps of training, and two evaluations each, in 64 steps.
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
+    monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
     monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
     monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
     monkeypatch.setattr(wide_planes, "grid_log_partition", on_a_coarse_grid)
