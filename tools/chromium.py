@@ -13,18 +13,6 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# Headless, and silent on the network whatever the build of Chromium.
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
 HOW = (
     "no Chromium for the browser tests: install one (Debian: apt-get install "
     "chromium; elsewhere: python -m playwright install chromium) or set "

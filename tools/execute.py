@@ -114,7 +114,7 @@ def execute_all(
     sources = [p.resolve() for p in (notebooks or book_notebooks(root))]
     if not sources:
         raise ExecutionError(f"no notebook under {root / 'book'}")
-    chosen = _choose_parameters(sources, parameters or {}, root)
+    chosen = _choose_parameters(sources, parameters or {})
     runs = [Run(s, out_dir / s.relative_to(root), chosen[s]) for s in sources]
     run_all(runs, jobs, root=root, timeout=timeout)
     return [run.target for run in runs]
@@ -174,30 +174,20 @@ def _usual_duration(run: Run) -> float:
 
 
 def _choose_parameters(
-    sources: Sequence[Path], parameters: Mapping[str, Any], root: Path
+    sources: Sequence[Path], parameters: Mapping[str, Any]
 ) -> dict[Path, dict[str, Any]]:
     """Give each notebook the parameters that it has; refuse one that none has.
 
     Papermill itself only warns of an unknown parameter, so a typing error would run
     the defaults and look like success.
     """
-    names = {source: str(source.relative_to(root)) for source in sources}
     known = {source: notebook_parameters(source) for source in sources}
-    by_name = all(isinstance(value, Mapping) for value in parameters.values())
-    if not by_name:
-        if unknown := set(parameters) - set().union(*known.values()):
-            raise ExecutionError(f"no notebook has a parameter {sorted(unknown)}")
-        return {
-            source: {k: v for k, v in parameters.items() if k in known[source]}
-            for source in sources
-        }
-    if unknown := set(parameters) - set(names.values()):
-        raise ExecutionError(f"no notebook {sorted(unknown)}; there are {names}")
-    chosen = {source: dict(parameters.get(names[source], {})) for source in sources}
-    for source, values in chosen.items():
-        if unknown := set(values) - known[source]:
-            raise ExecutionError(f"{names[source]} has no parameter {sorted(unknown)}")
-    return chosen
+    if unknown := set(parameters) - set().union(*known.values()):
+        raise ExecutionError(f"no notebook has a parameter {sorted(unknown)}")
+    return {
+        source: {k: v for k, v in parameters.items() if k in names}
+        for source, names in known.items()
+    }
 
 
 def _plain(text: str) -> str:

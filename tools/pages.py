@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.chromium import FLAGS, find_chromium, install_chromium
+from tools.chromium import find_chromium, install_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request
@@ -24,6 +24,7 @@ PHONE = (390, 844)
 CUT_OFF = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--proxy-server=127.0.0.1:9",
+    *("--disable-quic", "--disable-gpu"),
 )
 
 LOCAL = ("http://127.0.0.1:", "file:", "data:", "blob:", "about:")
@@ -216,9 +217,7 @@ def open_browser() -> Iterator[Browser]:
 
     binary = find_chromium() or install_chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=binary, args=[*FLAGS, *CUT_OFF]
-        )
+        browser = playwright.chromium.launch(executable_path=binary, args=[*CUT_OFF])
         try:
             yield browser
         finally:

@@ -73,16 +73,17 @@ def add_stills(notebook: NotebookNode) -> None:
     for number, cell in enumerate(notebook.cells):
         cells.append(cell)
         following = notebook.cells[number + 1 : number + 3]
-        views = [
-            output["data"][VIEW]["model_id"]
-            for output in cell.get("outputs", [])
-            if VIEW in output.get("data", {})
-        ]
         drawn = any("still" in after.metadata.get("tags", []) for after in following)
-        for name in [] if drawn else views:
+        for name in [] if drawn else _views(cell):
             if name in models and (still := _still(models[name])) is not None:
                 cells.append(still)
     notebook.cells = cells
+
+
+def _views(cell: NotebookNode) -> list[str]:
+    """Return the names of the models that a cell shows."""
+    shown = [output.get("data", {}) for output in cell.get("outputs", [])]
+    return [data[VIEW]["model_id"] for data in shown if VIEW in data]
 
 
 def _still(model: dict[str, Any]) -> NotebookNode | None:
@@ -117,10 +118,5 @@ def widgets_without_state(notebook: NotebookNode) -> int:
     """Count the widgets that the notebook shows and whose state it does not have."""
     held = notebook.metadata.get("ebmtut", {}).get("widgets", {}).get("state", {})
     held = held | notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
-    views = [
-        output["data"][VIEW]["model_id"]
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if VIEW in output.get("data", {})
-    ]
-    return len(set(views) - set(held))
+    views = {name for cell in notebook.cells for name in _views(cell)}
+    return len(views - set(held))

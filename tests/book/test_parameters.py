@@ -168,10 +168,10 @@ def test_other_parameters(
 
 
 def test_unknown_parameter_is_refused(tmp_path: Path) -> None:
-    name, notebook = next(iter(NOTEBOOKS.items()))
+    notebook = next(iter(NOTEBOOKS.values()))
     assert "colour" not in notebook_parameters(notebook)
     with pytest.raises(ExecutionError, match="colour"):
-        execute_all({name: {"colour": "red"}}, tmp_path)
+        execute_all({"colour": "red"}, tmp_path, notebooks=[notebook])
     assert not list(tmp_path.iterdir())
 
 

@@ -1,24 +1,30 @@
 """What a row says of its devices is what its job can be told."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.energies import MLPEnergy
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import ebm_training, networks, wide_planes
+from ebmtut.experiments.dnfs import ebm_training, networks, planes, wide_planes
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
+from ebmtut.experiments.ed import evaluation, recipes
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.recipes import METHODS
+from ebmtut.experiments.ed.variants import LIVE
 from ebmtut.experiments.experiment import resolve_device, told
+from ebmtut.experiments.got import coupling_1d
 from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS
 from ebmtut.experiments.pmp.deconvolution import PROTOCOLS
 from ebmtut.experiments.registry import available
 from ebmtut.flows import simulate
 from ebmtut.losses import RBM_METHODS
 from ebmtut.metrics import grid_log_partition
+from ebmtut.training import FlowConfig
 from tests.experiments.cuts import FEW, NETWORKS, cut
 from tests.pretended_gpu import pretended_gpu
 
@@ -58,13 +64,16 @@ def test_float32_is_not_rounded_to_tf32_on_a_gpu(monkeypatch):
 SMALL = {
     "ed/ising-rmse": {"problems": ((3, 0.2),), "methods": METHODS[:3]},
     "ed/densities": {"methods": dict.fromkeys(METHODS, 1)},
-    "ed/epsilon": {},
+    "ed/epsilon": {"variants": (cut(LIVE),)},
     "ed/images": {"methods": METHODS_OF_IMAGES},
     "drl/marginal-vs-recovery": {"densities": ("checkerboard",), "elsewhere": ()},
-    "drl/fid": {"steps": (("recovery likelihood", 3), ("score matching", 3))},
+    "drl/fid": {
+        "steps": (("recovery likelihood", 3), ("score matching", 3)),
+        "n_draws": 1,
+    },
     "drl/samples": {},
     "drl/langevin-steps": {},
-    "drl/interpolation": {},
+    "drl/interpolation": {"n_points": 3},
     "drl/inpainting": {},
     "drl/long-run": {},
     "drl/likelihood": {},
@@ -116,6 +125,14 @@ def in_two_steps(flow, n_samples, n_steps, **options):
     return simulate(flow, n_samples, 2, **options)
 
 
+def trained_in_two_steps(**options):
+    return FlowConfig(**options | {"n_time_steps": 2})
+
+
+def narrow(n_sites, *sizes, **options):
+    return MLPEnergy(n_sites, 4, 2, **options)
+
+
 def on_a_coarse_grid(energy, *, coarse_bits, **options):
     return grid_log_partition(energy, coarse_bits=4, **options)
 
@@ -130,16 +147,21 @@ OTHER_PATHS = {
 
 
 @pytest.mark.parametrize(("id", "how"), [*SMALL.items(), *OTHER_PATHS.items()])
-def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch):
+def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_images):
     """Nothing that it makes on the processor meets what lies on a GPU."""
     if id.startswith("drl/"):
         pytest.importorskip("sklearn")
     # Five networks: sixty steps of training, and two evaluations each, in 64 steps.
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
+    monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
     monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
     monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
     monkeypatch.setattr(wide_planes, "grid_log_partition", on_a_coarse_grid)
+    for module in (recipes, planes, ebm_training):
+        monkeypatch.setattr(module, "MLPEnergy", narrow)
+    monkeypatch.setattr(evaluation, "_gap", partial(evaluation._gap, n=200))
+    monkeypatch.setattr(coupling_1d, "_LONGEST", 10)
     row = get_experiment(id)
     config = cut(row.presets["quick"], FEW | NETWORKS, **how)
     row.extras(config, 0)  # on the processor; what it loads is kept

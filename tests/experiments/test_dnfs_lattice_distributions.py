@@ -80,7 +80,7 @@ def test_errors_of_products_cover_the_truth():
 def test_competing_methods_stand_beside_their_baselines():
     trainings = (
         ("GFlowNet", 0.1, 0),
-        ("GFlowNet", 0.1, 300),
+        ("GFlowNet", 0.1, 120),
         ("LEAPS, leConv", 0.1, 3),
     )
     study = COMPETING.run("quick", trainings=trainings, n_seeds=1)
@@ -92,7 +92,7 @@ def test_competing_methods_stand_beside_their_baselines():
     for cell in (before, after):
         assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.1
     assert after["ESS"][0] > 2 * before["ESS"][0]
-    assert len(study.arrays["losses/GFlowNet/4x4, 0.1"]) == 300
+    assert len(study.arrays["losses/GFlowNet/4x4, 0.1"]) == 120
     assert table["LEAPS, leConv"][learned]["clipped share"][0] == 0
     plt.close(COMPETING.figure(study))
 

@@ -1,7 +1,6 @@
 """The paper's own setting is a preset of every row, or it is said why it is not."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -91,24 +90,20 @@ def test_a_row_has_the_papers_setting_or_says_why_not(id):
 
 
 @pytest.fixture
-def few_photographs(monkeypatch):
-    """A few images in the place of photographs, and a judge that hardly learned."""
+def few_photographs(monkeypatch, few_images):
+    """A few images in the place of photographs."""
     sets = {}
     for name in image_sets.PHOTOGRAPHS:
         side = int(name.rpartition("x")[2]) if "x" in name else 32
         images = torch.rand(24, 3, side, side, generator=make_generator(side))
         labels = torch.arange(24) % 10 if side == 32 else torch.zeros(24).long()
-        known = image_sets.ImageSet(
+        sets[name] = image_sets.ImageSet(
             images[:16], labels[:16], images[16:], labels[16:], name
         )
-        sets[name] = partial(lambda known: known, known)
-    monkeypatch.setattr(image_sets, "PHOTOGRAPHS", sets)
+    load = image_sets.image_set
     monkeypatch.setattr(
-        image_sets, "_CLASSIFIER_OPTIONS", {k: {"n_steps": 1} for k in sets}
+        image_sets, "image_set", lambda name: sets.get(name) or load(name)
     )
-    yield
-    for known in (image_sets.image_set, image_sets.classifier_of):
-        known.cache_clear()
 
 
 @pytest.mark.parametrize("id", CUTS)

@@ -6,6 +6,7 @@ they have changed since, the result must be judged anew: ``ebmtut run ID
 --scale SCALE --redraw``.
 """
 
+from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -41,11 +42,15 @@ def name_today(name):
     return name
 
 
+@cache
+def verdicts_of(id, scale):
+    return get_experiment(id).verdicts(load_result(id, scale, RESULTS))
+
+
 @pytest.mark.parametrize(("id", "scale"), STORED)
 def test_stored_claims_are_those_of_the_code(id, scale):
-    result = load_result(id, scale, RESULTS)
-    stored = result.scalars["verdicts"]
-    today = [to_json(verdict) for verdict in get_experiment(id).verdicts(result)]
+    stored = load_result(id, scale, RESULTS).scalars["verdicts"]
+    today = [to_json(verdict) for verdict in verdicts_of(id, scale)]
     names = [name_today(v["name"]) for v in stored]
     assert names == [v["name"] for v in today]
     for old, new in zip(stored, today, strict=True):
@@ -59,10 +64,9 @@ def test_stored_claims_are_those_of_the_code(id, scale):
 @pytest.mark.parametrize(("id", "scale"), STORED)
 def test_every_claim_can_lose(id, scale):
     """Where nothing was learned a claim fails, or it is a sanity check."""
-    experiment = get_experiment(id)
     claims = [
         verdict
-        for verdict in experiment.verdicts(load_result(id, scale, RESULTS))
+        for verdict in verdicts_of(id, scale)
         if verdict.target is not None and not verdict.sanity
     ]
     for verdict in claims:

@@ -1,5 +1,6 @@
 """Two processes that train together do what one does with both their batches."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -104,14 +105,14 @@ with processes() as me:
 """
 
 
-def test_two_processes_are_one_with_both_batches(tmp_path: Path) -> None:
+def test_two_processes_are_one_with_both_batches(tmp_path: Path, monkeypatch) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, "utf-8")
-    alone = [sys.executable, str(script), str(tmp_path)]
+    call = [str(script), str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", call)
+    runpy.run_path(str(script))  # alone, in this process, which has imported torch
     both = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run(alone, check=True, timeout=300)
-    command = [sys.executable, *both, str(script), str(tmp_path)]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run([sys.executable, *both, *call], check=True, timeout=300)
     for name in ("score", "recovery"):
         one, first, second = (
             torch.load(tmp_path / f"{name}-{process}.pt")

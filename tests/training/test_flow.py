@@ -40,7 +40,7 @@ def test_a_flow_learns_by_every_objective(objective):
     found = train_flow(
         new_flow(),
         FlowConfig(objective=objective, n_time_steps=16, n_trajectories=64),
-        TrainConfig(n_steps=400, learning_rate=5e-3, n_warmup=20, precision="float32"),
+        TrainConfig(n_steps=200, learning_rate=5e-3, n_warmup=20, precision="float32"),
         generator=make_generator(2),
         refine=gibbs_kernel(PATH, lattice_coloring(3)),
     )
