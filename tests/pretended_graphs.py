@@ -110,6 +110,13 @@ class CUDAGraph:
     def register_generator_state(self, generator):
         self.generators.append(generator)
 
+    def capture_begin(self, **how):
+        self.open = recording(self, current_stream())
+        self.open.__enter__()
+
+    def capture_end(self):
+        self.open.__exit__(None, None, None)
+
     def keep(self, x):
         storage = x.untyped_storage()
         self.before.setdefault(storage.data_ptr(), (storage, storage.clone()))
@@ -157,6 +164,7 @@ def pretended_graphs():
                 current_stream=current_stream,
                 stream=on_stream,
                 CUDAGraph=CUDAGraph,
+                is_current_stream_capturing=lambda: world.graph is not None,
                 graph=recording,
                 get_sync_debug_mode=lambda: world.mode,
                 set_sync_debug_mode=lambda mode: setattr(world, "mode", mode),

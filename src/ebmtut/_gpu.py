@@ -6,9 +6,11 @@ Triton, or none that works.
 """
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 
@@ -31,3 +33,28 @@ def _works() -> bool:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
         return False
     return True
+
+
+_WORTH = 16  # repetitions that are recorded; to be measured on a GPU
+
+
+def repeat(launches: Callable[[], None], n: int, device: torch.device) -> None:
+    """Do the same launches n times; on a GPU most often as a recorded CUDA graph."""
+    on_gpu = device.type == "cuda" and n >= _WORTH
+    if not on_gpu or torch.cuda.is_current_stream_capturing():
+        for _ in range(n):
+            launches()
+        return
+    launches()  # which compiles
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+    stream = torch.cuda.Stream(device)  # the default one records nothing
+    stream.wait_stream(before)
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            launches()
+        finally:
+            graph.capture_end()
+        for _ in range(n - 1):
+            graph.replay()
+    before.wait_stream(stream)

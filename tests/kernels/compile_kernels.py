@@ -20,7 +20,8 @@ from ebmtut.kernels import pairwise_triton as pairwise
 FLOATS, INTS, N = "*fp32", "*i32", "i32"
 # A number of which a launch finds that 16 divides it.
 WIDE = "i32 by 16"
-LATTICE = (INTS, INTS, INTS, INTS, "i64", N, N, N, N, N)
+LATTICE = [(*[INTS] * 4, c, "i64", N, N, N, N, N) for c in ("constexpr", INTS)]
+NO_CLOCK = {"clock": None}
 WORDS = {
     "OWN_CALLS": 2,
     "CALLS": 12,
@@ -32,7 +33,9 @@ WORDS = {
 GRAPH = ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE)
 EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, N, WIDE, N)
 TILE = min_plus.least_sums_tile
-SUMS, DOUBLE = (FLOATS,) * 3 + (N,) * 3, ("*fp64",) * 3 + (N,) * 3
+# Launches are compiled for a number of parts of 1, and for any other.
+SUMS = (*[FLOATS] * 3, N, N, N, "constexpr", N)
+DOUBLE = (*["*fp64"] * 3, *SUMS[3:])
 KERNELS = {
     "tile": (
         pairwise.tile_sweep,
@@ -45,12 +48,17 @@ KERNELS = {
         EDGES,
         {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8},
     ),
-    "lattice": (gibbs.word_sweep, LATTICE, WORDS | {"TURNED": False}),
-    "lattice in pieces": (gibbs.word_sweep, LATTICE, WORDS | {"TURNED": True}),
+    "lattice": (gibbs.word_sweep, LATTICE[0], WORDS | NO_CLOCK | {"TURNED": False}),
+    "lattice by the clock": (gibbs.word_sweep, LATTICE[1], WORDS | {"TURNED": False}),
+    "lattice in pieces": (
+        gibbs.word_sweep,
+        LATTICE[0],
+        WORDS | NO_CLOCK | {"TURNED": True},
+    ),
     "lattice alone": (
         gibbs.word_sweep,
-        LATTICE,
-        WORDS | {"TURNED": False, "POOLED": 1, "LANES": 256, "num_warps": 8},
+        LATTICE[0],
+        WORDS | NO_CLOCK | {"TURNED": False, "POOLED": 1, "LANES": 256, "num_warps": 8},
     ),
     "graph": (
         gibbs.class_sweep,
@@ -62,9 +70,18 @@ KERNELS = {
         GRAPH,
         {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
     ),
-    "min plus": (TILE, SUMS, {"N_M": 32, "N_I": 64, "num_warps": 1}),
-    "min plus small": (TILE, SUMS, {"N_M": 32, "N_I": 32, "num_warps": 1}),
-    "min plus double": (TILE, DOUBLE, {"N_M": 32, "N_I": 32, "num_warps": 1}),
+    "min plus": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 64, "num_warps": 1}),
+    "min plus small": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 32, "num_warps": 1}),
+    "min plus double": (
+        TILE,
+        DOUBLE,
+        {"parts": 1, "N_M": 32, "N_I": 32, "num_warps": 1},
+    ),
+    "min plus in parts": (
+        TILE,
+        (*[FLOATS] * 3, *[N] * 5),
+        {"N_M": 32, "N_I": 64, "num_warps": 1},
+    ),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 

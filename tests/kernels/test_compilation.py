@@ -15,6 +15,7 @@ COUNTS = {
     "site": (413, 101, 8),
     "site-alone": (771, 129, 16),
     "lattice": (891, 97, 20),
+    "lattice-by-the-clock": (896, 97, 20),
     "lattice-in-pieces": (916, 97, 20),
     "lattice-alone": (463, 108, 22),
     "graph": (528, 146, 12),
@@ -22,6 +23,7 @@ COUNTS = {
     "min-plus": (888, 154, 11),
     "min-plus-small": (615, 85, 10),
     "min-plus-double": (799, 207, 18),
+    "min-plus-in-parts": (929, 155, 11),
 }
 
 

@@ -145,6 +145,21 @@ def test_the_lattice_kernel_draws_what_plain_torch_draws(
     assert torch.equal(words, want)
 
 
+@pytest.mark.usefixtures("any_order")
+def test_a_clock_on_the_device_counts_steps(device, monkeypatch):
+    """Five sweeps are two, twice, and one; on a GPU twenty pairs are replayed."""
+    from ebmtut.kernels import gibbs_triton as kernels
+
+    monkeypatch.setattr(kernels, "_SWEEPS", 2)
+    n_sweeps = 41 if device.type == "cuda" else 5
+    plan = lattice.plan_for(3, 2, device)._replace(n_pooled=4)
+    words = lattice.pack(random_bits(2, 9).to(device), 3, plan)
+    digits = lattice.digits_of(0.2, 0.1, device)
+    want = lattice.plain_word_sweeps(words, plan, digits, 2**62 + 5, n_sweeps)
+    kernels.word_sweeps(words, plan, digits, 2**62 + 5, n_sweeps)
+    assert torch.equal(words, want)
+
+
 @pytest.mark.parametrize("small", [0, 4096])
 def test_the_graph_kernel_draws_what_plain_torch_draws(small, device, monkeypatch):
     """To the last bit; a uniform number within 1e-7 of its probability would show."""

@@ -78,6 +78,19 @@ def test_sweeps_are_the_plain_ones(which, init, device):
     assert got.messages is None
 
 
+@pytest.mark.cuda
+def test_replayed_sweeps_of_a_matrix_are_the_launched_ones(device, monkeypatch):
+    from ebmtut import _gpu
+
+    model = MODELS["dense"]().to(device)
+    unaries = normal(5, 21, seed=3).to(device)
+    replayed = max_product(model, unaries, 20, return_messages=True)
+    monkeypatch.setattr(_gpu, "_WORTH", 1000)
+    launched = max_product(model, unaries, 20, return_messages=True)
+    assert torch.equal(replayed.beliefs, launched.beliefs)
+    assert torch.equal(replayed.messages, launched.messages)
+
+
 @pytest.mark.parametrize(("which", "small"), EVERY_WAY)
 def test_without_messages_and_in_single_precision(which, device):
     model = MODELS[which]().to(device)

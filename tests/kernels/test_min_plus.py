@@ -27,6 +27,7 @@ def _tiny_tiles(monkeypatch, by_kernel):
     by_kernel("ebmtut.kernels.grid_min_plus", "ebmtut.transport.gibbs_ot")
     monkeypatch.setattr(kernels, "_M", 4)
     monkeypatch.setattr(kernels, "_I", 4)
+    monkeypatch.setattr(kernels, "_K", 2)  # what is summed is split
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -103,7 +104,7 @@ def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, monkeypatch
         def __getitem__(self, grid):
             return lambda *_, **constants: launched.append((grid, constants))
 
-    for name, value in (("_M", 32), ("_I", 64)):
+    for name, value in (("_M", 32), ("_I", 64), ("_K", 64)):
         monkeypatch.setattr(kernels, name, value)
     monkeypatch.setattr(kernels, "least_sums_tile", Aside())
     square = torch.empty(side, side, dtype=dtype, device="meta")
@@ -111,3 +112,26 @@ def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, monkeypatch
     ((grid, constants),) = launched
     assert (constants["N_M"], constants["N_I"]) == tile and constants["num_warps"] == 1
     assert grid == (5, *(-(-side // n) for n in tile))
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "parts"), [(64, 2048, 16), (64, 130, 3), (5, 64, 1)]
+)
+def test_few_tiles_are_found_in_parts(n, k, parts, monkeypatch):
+    """64 dense problems of 2048 points make 64 tiles, where a GPU runs a thousand."""
+    from ebmtut.kernels import min_plus_triton as kernels
+
+    launched = []
+
+    class Aside:
+        def __getitem__(self, grid):
+            return lambda *arguments, **_: launched.append((grid, arguments))
+
+    for name, value in (("_M", 32), ("_I", 64), ("_K", 64)):
+        monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(kernels, "least_sums_tile", Aside())
+    values = torch.empty(1, k, n, device="meta")
+    found = kernels.least_sums_over(values, torch.empty(k, 2048, device="meta"))
+    ((grid, arguments),) = launched
+    assert found.shape == (1, n, 2048)
+    assert grid[0] == parts == arguments[-2] and arguments[-1] * parts >= k

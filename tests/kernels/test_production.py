@@ -43,6 +43,21 @@ def test_min_plus(shape, dtype, device, by_kernel):
     assert torch.equal(found, min_plus(h, cost))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dense_min_plus(dtype, device):
+    """Few tiles, found in parts, of which the last is not full."""
+    from ebmtut.kernels.min_plus_triton import least_sums_over
+
+    k, m, n_i = (2000, 64, 2048) if device.type == "cuda" else (130, 20, 70)
+    values, cost = (
+        x.to(device, dtype) for x in (normal(1, k, m), normal(k, n_i, seed=1))
+    )
+    found = least_sums_over(values, cost)
+    want = torch.stack([(v[:, None] + cost).amin(0) for v in values[0].T])
+    assert torch.equal(found[0], want)
+    assert torch.equal(found, least_sums_over(values, cost))
+
+
 def dense(n):
     return BoltzmannMachine(normal(n, n) / n**0.5, torch.zeros(n)), n
 

@@ -21,6 +21,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ebmtut._gpu import repeat
 from ebmtut.energies import LatticeIsing, PairwiseGraph
 from ebmtut.kernels.graph_classes import ClassPlan, classes_of
 from ebmtut.kernels.lattice_words import (
@@ -43,6 +44,8 @@ _SMALL, _STATES = 4096, 512
 _MOST = 65535
 # Chains of a program: those of one call of Philox, and what a row of memory holds.
 _FEW, _MANY = 4, 64
+# Sweeps after which a counter on the device goes on, so that they can be replayed.
+_SWEEPS = 8
 
 
 def lattice_gibbs(
@@ -101,28 +104,38 @@ def word_sweeps(
     warps = _WARPS if alone else 1
     block = 32 * warps * plan.n_pooled
     n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), block))
-    n_steps = n_sweeps * n_classes
-    a_launch = max(1, n_steps) if alone else 1
-    for step in range(0, n_steps, a_launch):
-        word_sweep[(len(words), n_blocks)](
-            words,
-            plan.neighbor,
-            plan.starts,
-            digits,
-            seed,
-            step,
-            step + a_launch,
-            step % n_classes,
-            n_classes,
-            words.shape[1],
-            TURNED=not plan.by_chains,
-            OWN_CALLS=OWN_CALLS,
-            CALLS=CALLS,
-            ROUNDS=ROUNDS,
-            POOLED=plan.n_pooled,
-            LANES=32 * warps,
-            num_warps=warps,
-        )
+
+    def launch(first: int, n: int, clock: Tensor | None = None) -> None:
+        a_launch = max(1, n) if alone else 1
+        for step in range(first, first + n, a_launch):
+            word_sweep[(len(words), n_blocks)](
+                words,
+                plan.neighbor,
+                plan.starts,
+                digits,
+                clock,
+                seed,
+                step,
+                step + a_launch,
+                step % n_classes,
+                n_classes,
+                words.shape[1],
+                TURNED=not plan.by_chains,
+                OWN_CALLS=OWN_CALLS,
+                CALLS=CALLS,
+                ROUNDS=ROUNDS,
+                POOLED=plan.n_pooled,
+                LANES=32 * warps,
+                num_warps=warps,
+            )
+        if clock is not None:
+            clock.add_(n)
+
+    n, some = 0 if alone else n_sweeps // _SWEEPS, _SWEEPS * n_classes
+    if n:
+        clock = torch.zeros((), dtype=torch.int32, device=words.device)
+        repeat(lambda: launch(0, some, clock), n, words.device)
+    launch(n * some, n_sweeps * n_classes - n * some)
 
 
 @triton.jit
@@ -181,6 +194,7 @@ def word_sweep(  # type: ignore[no-untyped-def]
     neighbor,
     starts,
     digits,
+    clock,
     seed,
     first_step,
     last_step,
@@ -198,10 +212,13 @@ def word_sweep(  # type: ignore[no-untyped-def]
 
     words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits (4
     CALLS, 5). More than one class in a launch needs one program a group: it waits for
-    its own threads after each.
+    its own threads after each. Steps count from the clock, if there is one.
     """
     group = tl.program_id(0)
     words += group.to(tl.int64) * n_words
+    if clock is not None:
+        first_step += tl.load(clock)
+        last_step += tl.load(clock)
     for step in range(first_step, last_step):
         begin, end = tl.load(starts + color), tl.load(starts + color + 1)
         begin += tl.program_id(1) * (POOLED * LANES)

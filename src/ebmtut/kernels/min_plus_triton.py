@@ -2,7 +2,8 @@
 
 The references are `ebmtut.transport.min_plus_reference` and `gibbs_ot_iteration`, which
 sums equal to the last bit. One kernel takes the minimum over the middle axis,
-out[b, m, i] = min over k of values[b, k, m] + cost[k, i]; a grid needs it twice.
+out[b, m, i] = min over k of values[b, k, m] + cost[k, i]; a grid needs it twice. Where
+that makes few tiles, k is split into parts, whose minima torch compares.
 Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
@@ -15,38 +16,46 @@ from torch import Tensor
 
 # The largest tile that a program finds, of m and of i; float64 takes half as many i.
 _M, _I = 32, 64
+# Programs that are enough for a GPU, and the least k of a part. To be measured.
+_PROGRAMS, _K = 1024, 64
 
 
 def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
     """Return min over k of values (n, k, m) + cost (k, i), of shape (n, m, i)."""
     n, k, m = values.shape
     values, cost = values.contiguous(), cost.contiguous()
-    out = values.new_empty(n, m, cost.shape[1])
     n_i = cost.shape[1]
     # A tile of a small image is no larger than the image needs.
     tile_m = min(_M, triton.next_power_of_2(m))
     tile_i = min(_I * 4 // values.element_size(), triton.next_power_of_2(n_i))
+    tiles = triton.cdiv(m, tile_m), triton.cdiv(n_i, tile_i)
+    parts = min(_PROGRAMS // max(1, n * tiles[0] * tiles[1]), triton.cdiv(k, _K))
+    parts = max(1, parts)
+    out = values.new_empty(n, parts, m, n_i)
+    sizes = (k, m, n_i, parts, triton.cdiv(k, parts))
     # Problems may be more than 65535, which a grid takes along its first axis only.
-    grid = (n, triton.cdiv(m, tile_m), triton.cdiv(n_i, tile_i))
     with torch.cuda.device_of(values):
-        least_sums_tile[grid](
-            values, cost, out, k, m, n_i, N_M=tile_m, N_I=tile_i, num_warps=1
+        least_sums_tile[n * parts, *tiles](
+            values, cost, out, *sizes, N_M=tile_m, N_I=tile_i, num_warps=1
         )
-    return out
+    return out.amin(1) if parts > 1 else out[:, 0]
 
 
 @triton.jit
 def least_sums_tile(  # type: ignore[no-untyped-def]
-    values, cost, out, n_k, n_m, n_i, N_M: tl.constexpr, N_I: tl.constexpr
+    values, cost, out, n_k, n_m, n_i, parts, size, N_M: tl.constexpr, N_I: tl.constexpr
 ):
-    """Find one tile of one matrix; values (n, n_k, n_m), cost (n_k, n_i)."""
-    n = tl.program_id(0).to(tl.int64)
+    """Find one tile by a part of k; values (n, n_k, n_m), out (n, parts, n_m, n_i)."""
+    n = (tl.program_id(0) // parts).to(tl.int64)
+    # The last part shares some of k with the one before it, which changes no minimum.
+    first = tl.minimum(tl.program_id(0) % parts * size, n_k - size)
     m = tl.program_id(1) * N_M + tl.arange(0, N_M)
     i = tl.program_id(2) * N_I + tl.arange(0, N_I)
-    values += n * n_k * n_m
+    values += (n * n_k + first) * n_m
+    cost += first.to(tl.int64) * n_i
     # From row to row by pointers: a large matrix has more entries than 32 bits count.
     least = tl.full((N_M, N_I), float("inf"), values.dtype.element_ty)
-    for _ in range(n_k):
+    for _ in range(size):
         v = tl.load(values + m, mask=m < n_m, other=0.0)
         c = tl.load(cost + i, mask=i < n_i, other=0.0)
         found = v[:, None] + c[None, :]
@@ -57,4 +66,5 @@ def least_sums_tile(  # type: ignore[no-untyped-def]
         values += n_m
         cost += n_i
     there = (m < n_m)[:, None] & (i < n_i)[None, :]
+    n = tl.program_id(0).to(tl.int64)
     tl.store(out + (n * n_m + m[:, None]) * n_i + i[None, :], least, mask=there)

@@ -18,6 +18,7 @@ import triton.language as tl
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from ebmtut._gpu import repeat
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
 
@@ -200,7 +201,8 @@ class _Matrix:
         heard = unaries.new_zeros(n_chains, tiles.n_slots, tiles.n_places)
         heard[:, 0, tiles.sites] = unaries
         beliefs = unaries.new_empty(n_chains, tiles.n_places)
-        for step in range(n_sweeps + 1):
+
+        def launch(renew: bool = True) -> None:
             tile_sweep[(n_chains * len(tiles.row),)](
                 numbers,
                 tiles.half,
@@ -215,10 +217,13 @@ class _Matrix:
                 len(tiles.row),
                 tiles.n_places,
                 tiles.n_slots,
-                RENEW=step > 0,
+                RENEW=renew,
                 BLOCK=_BLOCK,
             )
             torch.sum(heard, 1, out=beliefs)
+
+        launch(renew=False)
+        repeat(launch, n_sweeps, unaries.device)
         found = beliefs[:, tiles.sites]
         if not keep_messages:
             return found, None

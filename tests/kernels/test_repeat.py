@@ -1,0 +1,39 @@
+"""Launches that are repeated: one after another, or recorded once and replayed."""
+
+import pytest
+import torch
+
+from ebmtut import _gpu
+from tests.pretended_graphs import pretended_graphs
+
+CUDA = torch.device("cuda")  # the pretended GPU has another name
+
+
+@pytest.mark.parametrize(("n", "n_replays"), [(15, []), (16, [15]), (40, [39])])
+def test_what_is_replayed_is_done_as_often(n, n_replays, monkeypatch):
+    """And neither within another recording, nor on the processor, is one made."""
+    with pretended_graphs() as (device, graphs):
+        x = torch.zeros(3, device=device)
+        before = torch.cuda.current_stream()
+        _gpu.repeat(lambda: x.add_(1), n, CUDA)
+        assert torch.cuda.current_stream() is before
+        assert [graph.n_replays for graph in graphs] == n_replays
+        assert (x.cpu() == n).all()
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        _gpu.repeat(lambda: x.add_(1), n, CUDA)
+        assert len(graphs) == len(n_replays) and (x.cpu() == 2 * n).all()
+        _gpu.repeat(lambda: x.add_(1), n, torch.device("cpu"))
+        assert len(graphs) == len(n_replays) and (x.cpu() == 3 * n).all()
+
+
+def test_what_cannot_be_recorded_leaves_the_stream_as_it_was():
+    def launches():
+        if x.sum().item() > 3:
+            raise AssertionError
+
+    with pretended_graphs() as (device, _):
+        x = torch.zeros(3, device=device)
+        before = torch.cuda.current_stream()
+        with pytest.raises(RuntimeError, match="not permitted when stream captures"):
+            _gpu.repeat(launches, 16, CUDA)
+        assert torch.cuda.current_stream() is before
