@@ -44,7 +44,7 @@ def outcomes(experiment: str, seed: int) -> dict[str, tuple[str, float | None]]:
         _, verdicts = run_experiment(
             get_experiment(experiment), "quick", seed=seed, root=Path(folder)
         )
-    return {v.name: (v.verdict, v.ours) for v in verdicts}
+    return {v.name: (v.verdict, v.measured) for v in verdicts}
 
 
 def success_rates(

@@ -42,8 +42,8 @@ def store(root, id, scale, verdicts):
 def ising_verdicts():
     kinds = {"10x10, 0.1": 5.2, "10x10, 0.2": 3.9, "10x10, 0.3": 3.12}
     cells = [
-        compare(*RMSE, "ED-Grid", column, ours, stderr=0.001, n_seeds=3)
-        for column, ours in kinds.items()
+        compare(*RMSE, "ED-Grid", column, measured, stderr=0.001, n_seeds=3)
+        for column, measured in kinds.items()
     ]
     unknown = compare(*RMSE, "ED-Pool", "10x10, 0.1", 4.4, n_seeds=3)
     diverged = compare(*RMSE, "ED-Bern", "10x10, 0.1", math.nan, n_seeds=3)
@@ -100,20 +100,20 @@ def _full(ledger):
 
 def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path):
     guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
-    lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
+    lost = claim("lead", 2.0, "at least", 1.0, baseline=1.5)
     store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
     found = counts(rows(tmp_path, paper="ed"))["ed"]
     printed = sum(fact.n_printed for fact in facts().values() if fact.paper == "ed")
     assert (found["rows"], found["stored"]) == (9, 1)
-    words = ("match", "better", "miss", "not comparable", "not told from null")
+    words = ("match", "better", "miss", "not comparable", "like the baseline")
     assert [found[word] for word in words] == [1, 1, 2, 0, 0]
     # Of the five cells one has no printed number.
     n_quoted = 14  # those of ALOE+
     assert (found["printed"], found[QUOTED]) == (printed, n_quoted)
     assert found["not run"] == printed - n_quoted - 4
-    own = ("claims", "kept", "missed", "claims not told from null")
+    own = ("claims", "kept", "missed", "claims like the baseline")
     assert [found[key] for key in own] == [1, 0, 0, 1]
-    assert found["without a null"] == 1
+    assert found["without a baseline"] == 1
     words += ("not run", QUOTED)
     assert printed == sum(found[word] for word in words)
     empty = counts(rows(tmp_path / "none", paper="ed"))["ed"]
@@ -145,7 +145,7 @@ def test_a_short_study_is_not_comparable_and_says_why(tmp_path):
     (score,) = gibbs.scalars["table"]["Gibbs"]["10x10, 0.1"]["nlr"]
     name = "negative log-RMSE: Gibbs, 10x10, 0.1"
     (line,) = [line for line in short if line.name == name]
-    assert line.verdict is not None and line.verdict.ours == score
+    assert line.verdict is not None and line.verdict.measured == score
     html = numbers_html(ledger, no_references)
     assert 'ising-persistent-gibbs/full">study, reduced scale<' in html
     assert ">quoted, no code here<" in html
@@ -160,14 +160,14 @@ def test_a_short_study_is_not_comparable_and_says_why(tmp_path):
 
 def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(tmp_path):
     guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
-    lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
+    lost = claim("lead", 2.0, "at least", 1.0, baseline=1.5)
     quoted = compare(*RMSE, "Gibbs", "10x10, 0.1", 4.8)
     store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost, quoted])
     ledger = rows(tmp_path, paper="ed")
     own, other, claims, guards = tally(lines(ledger)).values()
     assert (own["better"], own["miss"], own["match"]) == (1, 2, 1)
     assert other.total() - other["not run"] - other[QUOTED] == 1
-    assert (claims["match"], claims["not told from null"]) == (1, 1)
+    assert (claims["match"], claims["like the baseline"]) == (1, 1)
     assert guards == {"match": 1}
     printed = counts(ledger)["ed"]["printed"]
     assert own.total() + other.total() == printed
@@ -191,7 +191,7 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(tmp_path):
 
 def test_every_number_has_its_line(tmp_path):
     """Stored or not, printed or claimed, and once for each run."""
-    lost = claim("<lead>", 2.0, "at least", 1.0, null=1.5)
+    lost = claim("<lead>", 2.0, "at least", 1.0, baseline=1.5)
     store(tmp_path, RMSE[0], "full", [*ising_verdicts(), lost])
     larger = compare(*RMSE, "ED-Grid", "10x10, 0.1", 4.62, stderr=0.002, n_seeds=1)
     store(tmp_path, RMSE[0], "paper", [larger])
@@ -244,38 +244,38 @@ def marked(root, *words):
     assert "damaged" in text_table(ledger)
 
 
-def test_null_row_of_the_ising_table():
+def test_baseline_row_of_the_ising_table():
     """An edge list of density 4/d: the RMSE of J = 0 is sigma sqrt(4/d)."""
-    (null,) = reference_rows(*RMSE)
-    assert null.kind == "null"
-    for column, value in null.values.items():
+    (baseline,) = reference_rows(*RMSE)
+    assert baseline.kind == "baseline"
+    for column, value in baseline.values.items():
         lattice, sigma = column.split(", ")
         side = int(lattice.split("x")[0])
         exact = -math.log(abs(float(sigma)) * 2 / side)
         assert value == pytest.approx(exact, abs=1e-6)
-    shown = [f"{value:.1f}" for value in null.values.values()]
+    shown = [f"{value:.1f}" for value in baseline.values.values()]
     assert shown == ["3.9", "3.2", "2.8", "2.5", "2.3", "3.8", "3.1"]
 
 
 def test_uniform_and_exact_nll():
-    null, exact = reference_rows("ed/densities-table", "NLL")
-    assert (null.kind, exact.kind) == ("null", "exact")
-    for column in null.values:
-        assert null.values[column] == pytest.approx(32 * math.log(2))
+    baseline, exact = reference_rows("ed/densities-table", "NLL")
+    assert (baseline.kind, exact.kind) == ("baseline", "exact")
+    for column in baseline.values:
+        assert baseline.values[column] == pytest.approx(32 * math.log(2))
         # No model is better than the data's entropy, the uniform one far worse.
-        assert 19.0 < exact.values[column] < null.values[column] - 1.0
+        assert 19.0 < exact.values[column] < baseline.values[column] - 1.0
 
 
 def test_mmd_rows_bracket_a_model():
     """Held-out data are at zero within five standard errors; uniform bits are not."""
     torch.set_num_threads(1)
-    null, exact = reference_rows("ed/densities-table", "MMD", n_points=100, seed=3)
-    for column in null.values:
+    baseline, exact = reference_rows("ed/densities-table", "MMD", n_points=100, seed=3)
+    for column in baseline.values:
         assert abs(exact.values[column]) < 5 * exact.stderr[column]
-        assert null.values[column] > 5 * null.stderr[column]
+        assert baseline.values[column] > 5 * baseline.stderr[column]
     again = reference_rows("ed/densities-table", "MMD", n_points=100, seed=3)
     other = reference_rows("ed/densities-table", "MMD", n_points=100, seed=4)
-    assert again == [null, exact]
+    assert again == [baseline, exact]
     assert other != again
 
 
@@ -347,7 +347,7 @@ def test_page_tells_of_every_stored_run(tmp_path):
     html = paper_html(ledger, no_references)
     assert "Stored run (full)" in html and "Stored run (paper)" in html
     found = counts(ledger)["ed"]
-    assert found["claims"] + found["without a null"] == 2
+    assert found["claims"] + found["without a baseline"] == 2
     assert (found["better"], found["match"], found["miss"]) == (0, 2, 2)
     counted = tally(lines(ledger))
     assert (counted["own method"]["better"], counted["claim"].total()) == (0, 2)

@@ -101,6 +101,6 @@ TWELVE_BITS = replace(
         ),
         "full": replace(_HARD, n_seeds=2),
     },
-    null=None,
+    baseline=None,
     check=no_claims,
 )

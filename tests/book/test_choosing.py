@@ -20,7 +20,7 @@ def stored(id, scale="full"):
 
 
 def verdict(id, part):
-    (found,) = [v["ours"] for v in stored(id)["verdicts"] if part in v["name"]]
+    (found,) = [v["measured"] for v in stored(id)["verdicts"] if part in v["name"]]
     return found
 
 
@@ -28,7 +28,7 @@ def energy_discrepancy():
     scalars = stored("ed/densities-table")
     gaps = [np.mean(cell["gap"]) for cell in scalars["table"]["ED-Bern"].values()]
     bits = [
-        v["null"]
+        v["baseline"]
         for v in scalars["verdicts"]
         if v["name"].startswith("ED-Bern") and "entropy" in v["name"]
     ]
@@ -44,7 +44,7 @@ def strong_couplings():
     }
     weak = [w for name, w in words.items() if name.endswith((" 0.1", " 0.2"))]
     strong = [w for name, w in words.items() if name.endswith((" 0.4", " 0.5"))]
-    return set(strong) == {"not told from null"} and not set(weak) & set(strong)
+    return set(strong) == {"like the baseline"} and not set(weak) & set(strong)
 
 
 def recovery():
@@ -86,10 +86,10 @@ def flow():
     sets, table = scalars["verdicts"], scalars["table"].values()
     gibbs = [np.mean(of["Gibbs 0"]) > np.mean(of["DNFS"]) for of in table]
     gibbs += [np.mean(of["Gibbs 5"]) > np.mean(of["DNFS + DMALA 5"]) for of in table]
-    adds = [v["ours"] for v in sets if "training adds" in v["name"]]
-    above = [v for v in sets if "above DMALA" in v["name"]]
-    alone = [v["ours"] for v in above if "alone" in v["name"]]
-    refined = [v["ours"] for v in above if "alone" not in v["name"]]
+    adds = [v["measured"] for v in sets if "training adds" in v["name"]]
+    above = [v for v in sets if "over DMALA" in v["name"]]
+    alone = [v["measured"] for v in above if "alone" in v["name"]]
+    refined = [v["measured"] for v in above if "alone" not in v["name"]]
     assert len(alone) == len(refined) == 3
     return (
         ess > 0.99

@@ -4,7 +4,7 @@ from ebmtut.experiments.claims import claims_table
 from ebmtut.experiments.verdicts import claim
 
 
-def test_a_line_has_number_bound_null_and_verdict():
+def test_a_line_has_number_bound_baseline_and_verdict():
     kept = claim("error", 0.2, "at most", 0.5, stderr=0.01)
     check = claim("mass", 0.9, "at least", 1.0, sanity=True)
     table = claims_table([kept, check], "two claims")

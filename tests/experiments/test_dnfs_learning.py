@@ -92,8 +92,11 @@ def test_the_null_of_the_row_is_no_coupling():
     truth = 0.1 * lattice_adjacency(4)
     rmse = float(truth.square().mean().sqrt())
     assert table["null"][0] == pytest.approx(-torch.tensor(rmse).log().item())
-    assert row.null is not None
-    assert row.null(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"] == table["null"]
+    assert row.baseline is not None
+    assert (
+        row.baseline(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"]
+        == table["null"]
+    )
 
 
 def test_a_range_shows_no_more_digits_than_are_known():

@@ -90,7 +90,7 @@ def test_joint_training_runs_and_is_judged_beside_independent_bits():
     verdicts = experiment.verdicts(result)
     assert len(verdicts) == 2
     cell = result.scalars["table"]["DNFS"]["moons"]
-    assert [v.null for v in verdicts] == [cell["null KL"][0]] * 2
+    assert [v.baseline for v in verdicts] == [cell["null KL"][0]] * 2
     # The bound on the likelihood lies above the flow's own distance, up to its noise.
     lost = cell["flow bound"][0] - cell["flow KL"][0]
     assert lost > -5 * cell["flow bound stderr"][0]

@@ -56,7 +56,7 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data():
     assert claimed.verdict == "miss"  # a seed was lost
     trained["distance"] = [9.0, 13.05]  # five percent of the way
     (claimed,) = (v for v in experiment.verdicts(whole) if v.name.startswith(LIVED))
-    assert claimed.verdict == "match" and claimed.null == 1.0
+    assert claimed.verdict == "match" and claimed.baseline == 1.0
     trained["distance"] = [9.0, 13.2]
     (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
     assert claimed.verdict == "miss"

@@ -216,7 +216,7 @@ def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
         plt.close(get_experiment("ed/densities-table").figure(stored))
         verdicts = list(get_experiment("ed/densities-table").check(stored))
         nll = next(v for v in verdicts if v.name == "NLL: PCD, moons")
-        assert (nll.ours, nll.verdict, nll.reason) == (
+        assert (nll.measured, nll.verdict, nll.reason) == (
             None,
             "miss",
             "our number is not finite",
@@ -225,7 +225,7 @@ def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
         numbers = result.scalars["table"][method].pop("moons")
         result.scalars["table"][method]["circles"] = numbers
     covered = list(get_experiment("ed/densities").check(result))
-    assert [v.ours is None for v in covered] == [n_pictures == 0] * 2 + [True] * 2
+    assert [v.measured is None for v in covered] == [n_pictures == 0] * 2 + [True] * 2
 
 
 def test_log_z_is_compared_over_all_seeds_that_have_it():

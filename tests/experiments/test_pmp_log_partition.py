@@ -74,5 +74,5 @@ def test_the_verdict_follows_the_errors():
         cells["PMP"][size]["abs"] = 1.0
         cells["MPLP"][size]["abs"] = 2.0 if word == "match" else 0.5
     # MPLP in PMP's place is no better than itself.
-    assert {v.ours for v in ROW.check(ROW.null(result))} == {1.0}
+    assert {v.measured for v in ROW.check(ROW.baseline(result))} == {1.0}
     assert [v.verdict for v in ROW.check(result)] == ["match", "miss"]

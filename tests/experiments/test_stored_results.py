@@ -1,8 +1,8 @@
-"""What is stored under ``results/`` is judged by today's claims.
+"""What is stored under ``results/`` agrees with today's claims.
 
-A stored verdict is judged again from its evidence whenever it is read, but
-which claims there are, and the bounds of our own, come from the code. Where
-they have changed since, the result must be judged anew: ``ebmtut run ID
+A stored verdict is computed again from its evidence whenever it is read, but
+which claims there are, and their bounds, come from the code. Where
+they have changed since, the result must be stored anew: ``ebmtut run ID
 --scale SCALE --redraw``.
 """
 
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.verdicts import null_keeps, to_json
+from ebmtut.experiments.verdicts import baseline_keeps, to_json
 from ebmtut.results import load_result
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -27,21 +27,6 @@ def test_there_are_stored_results():
     assert len(STORED) > 20
 
 
-# Claims have plainer names than when they were stored.
-RENAMED = {
-    "share of runs that live": "fraction of runs that reach the end",
-    "share of the way from a Gaussian fit": (
-        "fraction left of the difference from a Gaussian fit"
-    ),
-}
-
-
-def name_today(name):
-    for before, now in RENAMED.items():
-        name = name.replace(before, now)
-    return name
-
-
 @cache
 def verdicts_of(id, scale):
     return get_experiment(id).verdicts(load_result(id, scale, RESULTS))
@@ -51,12 +36,12 @@ def verdicts_of(id, scale):
 def test_stored_claims_are_those_of_the_code(id, scale):
     stored = load_result(id, scale, RESULTS).scalars["verdicts"]
     today = [to_json(verdict) for verdict in verdicts_of(id, scale)]
-    names = [name_today(v["name"]) for v in stored]
+    names = [v["name"] for v in stored]
     assert names == [v["name"] for v in today]
     for old, new in zip(stored, today, strict=True):
         for key in ("rule", "target", "sanity"):
             assert old.get(key, False) == new[key], old["name"]
-        for key in ("ours", "null"):
+        for key in ("measured", "baseline"):
             finite = None if new[key] is None else pytest.approx(new[key], rel=1e-6)
             assert old.get(key) == finite, old["name"]
 
@@ -70,8 +55,10 @@ def test_every_claim_can_lose(id, scale):
         if verdict.target is not None and not verdict.sanity
     ]
     for verdict in claims:
-        assert verdict.null is not None, f"{verdict.name}: the null says nothing of it"
-        assert not null_keeps(verdict), f"{verdict.name}: so does the null"
+        assert verdict.baseline is not None, f"{verdict.name}: it has no baseline"
+        assert not baseline_keeps(verdict), (
+            f"{verdict.name}: it also holds for the baseline"
+        )
 
 
 @pytest.mark.parametrize(("id", "scale"), STORED)

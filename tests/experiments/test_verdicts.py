@@ -9,20 +9,20 @@ import pytest
 from ebmtut.checks import InputError
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import (
-    against_null,
+    against_baseline,
+    baseline_keeps,
     claim,
     compare,
-    judge,
-    judge_again,
-    null_keeps,
+    compare_numbers,
     to_json,
+    verdict_from_json,
 )
 
 ONE_DECIMAL = 0.05
 
 
 @pytest.mark.parametrize(
-    ("ours", "published", "better", "word"),
+    ("measured", "published", "better", "word"),
     [
         (4.6, 4.6, "higher", "match"),
         (4.65, 4.6, "higher", "match"),  # rounds to the printed digit
@@ -44,8 +44,10 @@ ONE_DECIMAL = 0.05
         (None, None, "higher", "not comparable"),
     ],
 )
-def test_rounding_and_direction(ours, published, better, word):
-    found, reason = judge(ours, published, better=better, rounding=ONE_DECIMAL)
+def test_rounding_and_direction(measured, published, better, word):
+    found, reason = compare_numbers(
+        measured, published, better=better, rounding=ONE_DECIMAL
+    )
     assert found == word
     assert reason
 
@@ -56,18 +58,20 @@ def test_rounding_and_direction(ours, published, better, word):
 )
 def test_two_standard_errors(stderr, word):
     """A difference of 0.1 is noise from a standard error of 0.05 on."""
-    found, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
+    found, _ = compare_numbers(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
     assert found == word
 
 
 def test_a_standard_error_that_is_not_finite_excuses_nothing():
     for stderr in (math.nan, math.inf):
-        word, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
+        word, _ = compare_numbers(
+            4.5, 4.6, better="higher", rounding=0.05, stderr=stderr
+        )
         assert word == "miss"
 
 
 @pytest.mark.parametrize(
-    ("ours", "word"),
+    ("measured", "word"),
     [
         (20.0004, "match"),
         (20.06, "not comparable"),
@@ -76,10 +80,10 @@ def test_a_standard_error_that_is_not_finite_excuses_nothing():
         (19.939, "better"),
     ],
 )
-def test_slack_of_the_papers_protocol(ours, word):
+def test_slack_of_the_papers_protocol(measured, word):
     """What the protocol leaves open proves nothing, in either direction."""
-    found, reason = judge(
-        ours,
+    found, reason = compare_numbers(
+        measured,
         20.0,
         better="lower",
         rounding=0.0005,
@@ -91,7 +95,7 @@ def test_slack_of_the_papers_protocol(ours, word):
 
 
 def test_an_excuse_comes_first():
-    word, reason = judge(
+    word, reason = compare_numbers(
         9.9, 4.6, better="higher", rounding=0.05, excuse="another sampler"
     )
     assert (word, reason) == ("not comparable", "another sampler")
@@ -129,7 +133,7 @@ def test_compare_uses_the_papers_own_spread():
 
 
 @pytest.mark.parametrize(
-    ("ours", "rule", "word"),
+    ("measured", "rule", "word"),
     [
         (0.99, "at least", "match"),
         (0.9899, "at least", "miss"),
@@ -142,9 +146,9 @@ def test_compare_uses_the_papers_own_spread():
         (None, "at most", "miss"),
     ],
 )
-def test_claims(ours, rule, word):
+def test_claims(measured, rule, word):
     target = 0.99 if rule == "at least" else 0.03
-    verdict = claim("x", ours, rule, target)
+    verdict = claim("x", measured, rule, target)
     assert verdict.verdict == word
     assert verdict.target == target
     assert verdict.published is None
@@ -156,7 +160,7 @@ def test_json_has_no_nan():
         "ed/densities-table", "NLL", "ED-Bern", "moons", math.nan, stderr=math.nan
     )
     entry = json.loads(json.dumps(to_json(verdict), allow_nan=False))
-    assert entry["ours"] is None
+    assert entry["measured"] is None
     assert entry["verdict"] == "miss"
 
 
@@ -165,11 +169,11 @@ def test_a_stored_word_is_not_believed():
     honest = compare(*cell, 4.2, stderr=0.01, n_seeds=3)
     assert honest.verdict == "miss"
     tampered = to_json(honest) | {"verdict": "match", "published": 4.2, "reason": ""}
-    assert judge_again(cell[0], tampered) == honest
+    assert verdict_from_json(cell[0], tampered) == honest
 
     broken = claim("precision", 0.5, "at least", 0.99)
     tampered = to_json(broken) | {"verdict": "match"}
-    assert judge_again("ed/ising-heatmaps", tampered) == broken
+    assert verdict_from_json("ed/ising-heatmaps", tampered) == broken
 
 
 def test_judging_again_changes_nothing_else():
@@ -180,54 +184,56 @@ def test_judging_again_changes_nothing_else():
     ]
     for verdict in verdicts:
         stored = json.loads(json.dumps(to_json(verdict)))
-        assert judge_again("ed/densities-table", stored) == verdict
+        assert verdict_from_json("ed/densities-table", stored) == verdict
         assert dataclasses.asdict(verdict).keys() == stored.keys()
 
 
-# ------------------------------------------------------------------ the null
+# ------------------------------------------------------------------ the baseline
 
 
 @pytest.mark.parametrize(
-    ("ours", "null", "stderr", "word"),
+    ("measured", "baseline", "stderr", "word"),
     [
         (5.0, 3.9, 0.1, "better"),
-        (5.0, 4.9, 0.1, "not told from null"),
-        (4.0, 4.9, 0.1, "not told from null"),  # behind it
+        (5.0, 4.9, 0.1, "like the baseline"),
+        (4.0, 4.9, 0.1, "like the baseline"),  # behind it
         (5.0, 4.9, 0.01, "better"),
         (5.0, math.nan, 0.1, "better"),
     ],
 )
-def test_a_number_is_set_beside_the_null(ours, null, stderr, word):
+def test_a_number_is_compared_with_the_baseline(measured, baseline, stderr, word):
     cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
-    verdict = compare(*cell, ours, stderr=stderr, null=null, null_stderr=0.0)
+    verdict = compare(
+        *cell, measured, stderr=stderr, baseline=baseline, baseline_stderr=0.0
+    )
     assert verdict.verdict == word
-    assert judge_again(cell[0], to_json(verdict)) == verdict
+    assert verdict_from_json(cell[0], to_json(verdict)) == verdict
 
 
 @pytest.mark.parametrize(
-    ("ours", "null", "kept", "word"),
+    ("measured", "baseline", "kept", "word"),
     [
         (2.0, 0.0, False, "match"),
-        (2.0, 1.0, False, "match"),  # the bound is the null
-        (1.1, 1.0, False, "not told from null"),  # within two standard errors of it
-        (2.0, 1.5, True, "not told from null"),  # the null keeps the claim
+        (2.0, 1.0, False, "match"),  # the bound is the baseline
+        (1.1, 1.0, False, "like the baseline"),  # within two standard errors of it
+        (2.0, 1.5, True, "like the baseline"),  # the baseline keeps the claim
         (0.5, 1.5, True, "miss"),
     ],
 )
-def test_a_claim_that_the_null_keeps_is_none(ours, null, kept, word):
-    verdict = claim("x", ours, "at least", 1.0, stderr=0.1, null=null)
+def test_a_claim_that_the_baseline_keeps_is_none(measured, baseline, kept, word):
+    verdict = claim("x", measured, "at least", 1.0, stderr=0.1, baseline=baseline)
     assert verdict.verdict == word
-    assert null_keeps(verdict) == kept
-    mirrored = claim("x", -ours, "at most", -1.0, stderr=0.1, null=-null)
-    assert (mirrored.verdict, null_keeps(mirrored)) == (word, kept)
-    guard = claim("x", 2.0, "at least", 1.0, null=null, sanity=True)
+    assert baseline_keeps(verdict) == kept
+    mirrored = claim("x", -measured, "at most", -1.0, stderr=0.1, baseline=-baseline)
+    assert (mirrored.verdict, baseline_keeps(mirrored)) == (word, kept)
+    guard = claim("x", 2.0, "at least", 1.0, baseline=baseline, sanity=True)
     assert guard.verdict == "match"
-    assert not null_keeps(guard)
+    assert not baseline_keeps(guard)
 
 
-def test_the_null_is_found_by_name():
+def test_the_baseline_is_found_by_name():
     found = [claim("a", 2.0, "at least", 1.0), claim("b", 2.0, "at least", 1.0)]
-    nulls = [claim("b", 1.5, "at least", 1.0), claim("c", 0.0, "at least", 1.0)]
-    first, second = against_null("ed/window", found, nulls)
-    assert (first.null, first.verdict) == (None, "match")
-    assert (second.null, second.verdict) == (1.5, "not told from null")
+    baselines = [claim("b", 1.5, "at least", 1.0), claim("c", 0.0, "at least", 1.0)]
+    first, second = against_baseline("ed/window", found, baselines)
+    assert (first.baseline, first.verdict) == (None, "match")
+    assert (second.baseline, second.verdict) == (1.5, "like the baseline")

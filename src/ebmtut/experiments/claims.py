@@ -13,9 +13,9 @@ def claims_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
     return Table(
         {
             "claim": [v.name for v in verdicts],
-            "ours": [_ours(v) for v in verdicts],
+            "book": [_measured(v) for v in verdicts],
             "bound, or published": [_bound(v) for v in verdicts],
-            "null": [v.null for v in verdicts],
+            "baseline": [v.baseline for v in verdicts],
             "verdict": [
                 f"{v.verdict}, a sanity check" if v.sanity else v.verdict
                 for v in verdicts
@@ -25,10 +25,10 @@ def claims_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
     )
 
 
-def _ours(verdict: Verdict) -> float | tuple[float, float] | None:
-    if verdict.ours is None or verdict.stderr is None:
-        return verdict.ours
-    return verdict.ours, verdict.stderr
+def _measured(verdict: Verdict) -> float | tuple[float, float] | None:
+    if verdict.measured is None or verdict.stderr is None:
+        return verdict.measured
+    return verdict.measured, verdict.stderr
 
 
 def _bound(verdict: Verdict) -> str:

@@ -17,7 +17,7 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES, Scale
-from ebmtut.experiments.verdicts import Verdict, Verdicts, against_null
+from ebmtut.experiments.verdicts import Verdict, Verdicts, against_baseline
 from ebmtut.random import check_seed, make_generator
 from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
@@ -77,14 +77,14 @@ class Experiment(Generic[C]):
     #: In place of the nested table of lists and of `arrays`, where the result has
     #: another form.
     gather: Callable[[C, Runs], Outcome] | None = None
-    #: ``extras(config, seed)``: truth, null and exact rows. Gets ``device``, too, if it
+    #: ``extras(config, seed)``: exact values and baselines. Gets ``device``, too, if it
     #: has such a parameter.
     extras: Callable[..., Outcome] = lambda config, seed: Outcome()
     #: What the same run would have given if nothing had been learned (the model
     #: untrained, the bits independent, J = 0, one method no different from another),
     #: with as much of the result as `check` reads. A claim of ours must fail there, or
     #: be marked a sanity check.
-    null: Callable[[Result], Result] | None = None
+    baseline: Callable[[Result], Result] | None = None
     #: Where its jobs can run: "cpu", "cuda" or both.
     devices: tuple[str, ...] = ("cpu",)
     #: Makes all jobs at once in one process, with the numbers of `job` up to rounding
@@ -256,11 +256,11 @@ class Experiment(Generic[C]):
             plt.show()
 
     def verdicts(self, result: Result) -> list[Verdict]:
-        """Check a result, each number beside that of the row's null."""
+        """Check a result, each number beside that of the baseline."""
         found = list(self.check(result))
-        if self.null is None:
+        if self.baseline is None:
             return found
-        return against_null(self.id, found, self.check(self.null(result)))
+        return against_baseline(self.id, found, self.check(self.baseline(result)))
 
 
 def grid(config: Any, **choices: str) -> Cells:

@@ -1,14 +1,13 @@
-"""How a number of ours is judged: one rule, stated once.
+"""How a measured number is compared with a published one or a bound, by one rule.
 
-`compare` sets a number beside the one that a paper prints, `claim` beside a
-bound that we set ourselves. A verdict carries its evidence, so that the ledger
-judges it again whenever it is read: a stored word is never believed. Published
-numbers are those of the facts; the bounds of our own are the stored ones, which
-a test holds to those that the experiments claim today.
+`compare` compares a number with the one that a paper prints, `claim` with a bound of
+this book. A verdict carries its evidence, and the ledger computes it again whenever it
+is read, so that a stored word has no effect. Published numbers are those of the facts.
+The bounds are the stored ones, and a test compares them with those of the experiments.
 
-Part of the evidence is the *null*: the same number where nothing was learned, from
-the row's null result. What it cannot be told from shows nothing, and a claim that
-the null keeps, too, is none.
+Part of the evidence is the *baseline*: the same number where nothing was learned, from
+the experiment's baseline result. A number that cannot be distinguished from it shows
+nothing, and a claim that also holds for the baseline is no claim.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from typing import Any, Literal
 
 from ebmtut.experiments.facts import Better, get_fact
 
-Word = Literal["match", "better", "miss", "not told from null", "not comparable"]
+Word = Literal["match", "better", "miss", "like the baseline", "not comparable"]
 Rule = Literal["published", "at least", "at most"]
 
 RULES: Mapping[Rule, str] = {
@@ -46,20 +45,20 @@ _FUZZ = 1e-9
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a number of ours is worth, with the evidence.
+    """A measured number, what it is compared with, and how it compares.
 
-    `ours` is the mean over `n_seeds` runs, None if it is not finite, with the standard
-    error `stderr` (None for one run). It is compared with `target`, a bound of our own,
-    or with `published`, the paper's number, which stands in `cell` (table, method,
-    column). `verdict` is "match", "better", "miss" or "not comparable", by the key
-    `rule` of `RULES`; `reason` says why, and `excuse` why our protocol makes numbers
-    incomparable. `null` and `null_stderr` are the number where nothing was learned.
-    `sanity`: it only guards against a broken computation, is not counted, and the null
-    may keep it.
+    `measured` is the mean over `n_seeds` runs, None if it is not finite, with the
+    standard error `stderr` (None for one run). It is compared with `target`, a bound of
+    this book, or with `published`, the paper's number, which stands in `cell` (table,
+    method, column). `verdict` follows from the key `rule` of `RULES`; `reason` says
+    why, and `excuse` why the protocol makes numbers incomparable. `baseline` and
+    `baseline_stderr` are the number where nothing was learned. With `sanity` the claim
+    only guards against a broken computation: it is not counted, and may hold for the
+    baseline.
     """
 
     name: str
-    ours: float | None
+    measured: float | None
     target: float | None
     published: float | None
     verdict: Word
@@ -69,8 +68,8 @@ class Verdict:
     n_seeds: int | None = None
     cell: tuple[str, str, str] | None = None
     excuse: str = ""
-    null: float | None = None
-    null_stderr: float | None = None
+    baseline: float | None = None
+    baseline_stderr: float | None = None
     sanity: bool = False
 
 
@@ -78,8 +77,8 @@ class Verdict:
 Verdicts = Iterable[Verdict]
 
 
-def judge(
-    ours: float | None,
+def compare_numbers(
+    measured: float | None,
     published: float | None,
     *,
     better: Better,
@@ -88,22 +87,22 @@ def judge(
     slack: float = 0.0,
     slack_reason: str = "",
     excuse: str = "",
-    null: float | None = None,
-    null_noise: float = 0.0,
+    baseline: float | None = None,
+    baseline_noise: float = 0.0,
 ) -> tuple[Word, str]:
-    """Judge a number against a published one."""
+    """Compare a number with a published one."""
     if excuse:
         return "not comparable", excuse
     if published is None or not math.isfinite(published):
         return "not comparable", "the paper's number is not available"
-    if ours is None or not math.isfinite(ours):
-        return "miss", "our number is not finite"
-    if null is not None and math.isfinite(null):
-        gap = ours - null
+    if measured is None or not math.isfinite(measured):
+        return "miss", "the book's number is not finite"
+    if baseline is not None and math.isfinite(baseline):
+        gap = measured - baseline
         ahead = {"higher": gap, "lower": -gap, "equal": abs(gap)}[better]
-        if ahead <= max(rounding, 2 * null_noise) + _FUZZ:
-            return "not told from null", _beside(gap, null, null_noise)
-    difference = ours - published
+        if ahead <= max(rounding, 2 * baseline_noise) + _FUZZ:
+            return "like the baseline", _beside(gap, baseline, baseline_noise)
+    difference = measured - published
     noise = 2 * stderr if stderr is not None and math.isfinite(stderr) else 0.0
     margin = max(rounding, noise)
     if abs(difference) <= margin + _FUZZ:
@@ -121,21 +120,21 @@ def compare(
     table: str,
     method: str,
     column: str,
-    ours: float | Sequence[float] | None,
+    measured: float | Sequence[float] | None,
     *,
     stderr: float | None = None,
     n_seeds: int | None = None,
     excuse: str = "",
-    null: float | None = None,
-    null_stderr: float | None = None,
+    baseline: float | None = None,
+    baseline_stderr: float | None = None,
 ) -> Verdict:
-    """Set a number of ours, or the mean of one per seed, beside the paper's."""
-    ours, stderr, n_seeds = _over_seeds(ours, stderr, n_seeds)
+    """Compare a number, or the mean of one per seed, with the paper's."""
+    measured, stderr, n_seeds = _over_seeds(measured, stderr, n_seeds)
     printed = get_fact(id).table(table)
     published = printed.number(method, column)
     deviation = printed.deviation(method, column)
-    word, reason = judge(
-        ours,
+    word, reason = compare_numbers(
+        measured,
         published,
         better=printed.better,
         rounding=0.5 * 10.0**-printed.decimals,
@@ -143,12 +142,12 @@ def compare(
         slack=printed.slack,
         slack_reason=printed.slack_reason,
         excuse=excuse,
-        null=null,
-        null_noise=math.hypot(stderr or 0.0, null_stderr or 0.0),
+        baseline=baseline,
+        baseline_noise=math.hypot(stderr or 0.0, baseline_stderr or 0.0),
     )
     return Verdict(
         name=f"{table}: {method}, {column}",
-        ours=_finite(ours),
+        measured=_finite(measured),
         target=None,
         published=published,
         verdict=word,
@@ -158,42 +157,42 @@ def compare(
         n_seeds=n_seeds,
         cell=(table, method, column),
         excuse=excuse,
-        null=_finite(null),
-        null_stderr=_finite(null_stderr),
+        baseline=_finite(baseline),
+        baseline_stderr=_finite(baseline_stderr),
     )
 
 
 def claim(
     name: str,
-    ours: float | Sequence[float] | None,
+    measured: float | Sequence[float] | None,
     rule: Literal["at least", "at most"],
     target: float,
     *,
     stderr: float | None = None,
     n_seeds: int | None = None,
-    null: float | None = None,
-    null_stderr: float | None = None,
+    baseline: float | None = None,
+    baseline_stderr: float | None = None,
     sanity: bool = False,
 ) -> Verdict:
-    """Set a number of ours, or the mean of one per seed, beside a bound of our own."""
-    ours, stderr, n_seeds = _over_seeds(ours, stderr, n_seeds)
-    ours, null = _finite(ours), _finite(null)
-    holds = ours is not None and (
-        ours >= target - _FUZZ if rule == "at least" else ours <= target + _FUZZ
+    """Compare a number, or the mean of one per seed, with a bound of this book."""
+    measured, stderr, n_seeds = _over_seeds(measured, stderr, n_seeds)
+    measured, baseline = _finite(measured), _finite(baseline)
+    holds = measured is not None and (
+        measured >= target - _FUZZ if rule == "at least" else measured <= target + _FUZZ
     )
-    shown = "not finite" if ours is None else f"{ours:.4g}"
+    shown = "not finite" if measured is None else f"{measured:.4g}"
     word: Word = "match" if holds else "miss"
     reason = f"{shown}, claimed {rule} {target:.4g}"
-    if ours is not None and null is not None and not sanity and holds:
-        noise = math.hypot(stderr or 0.0, null_stderr or 0.0)
-        gap = ours - null
+    if measured is not None and baseline is not None and not sanity and holds:
+        noise = math.hypot(stderr or 0.0, baseline_stderr or 0.0)
+        gap = measured - baseline
         ahead = gap if rule == "at least" else -gap
-        if _keeps(null, rule, target) or ahead <= 2 * noise + _FUZZ:
-            word = "not told from null"
-            reason += f"; {_beside(gap, null, noise)}"
+        if _keeps(baseline, rule, target) or ahead <= 2 * noise + _FUZZ:
+            word = "like the baseline"
+            reason += f"; {_beside(gap, baseline, noise)}"
     return Verdict(
         name=name,
-        ours=ours,
+        measured=measured,
         target=target,
         published=None,
         verdict=word,
@@ -201,43 +200,45 @@ def claim(
         reason=reason,
         stderr=_finite(stderr),
         n_seeds=n_seeds,
-        null=null,
-        null_stderr=_finite(null_stderr),
+        baseline=baseline,
+        baseline_stderr=_finite(baseline_stderr),
         sanity=sanity,
     )
 
 
-def _keeps(null: float, rule: Rule, target: float) -> bool:
-    """Whether the null lies beyond a bound; a bound that is the null's is not kept."""
-    return null > target + _FUZZ if rule == "at least" else null < target - _FUZZ
-
-
-def _beside(gap: float, null: float, noise: float) -> str:
-    error = f" ± {noise:.2g}" if noise else ""
-    return f"{gap:+.4g}{error} from the null's {null:.4g}"
-
-
-def null_keeps(verdict: Verdict) -> bool:
-    """Whether a claim of our own is inadmissible, as the null keeps it, too."""
-    if verdict.target is None or verdict.sanity:
-        return False
-    return verdict.null is not None and _keeps(
-        verdict.null, verdict.rule, verdict.target
+def _keeps(baseline: float, rule: Rule, target: float) -> bool:
+    """Whether the baseline is beyond a bound, and not equal to it."""
+    return (
+        baseline > target + _FUZZ if rule == "at least" else baseline < target - _FUZZ
     )
 
 
-def against_null(
-    id: str, verdicts: Iterable[Verdict], nulls: Iterable[Verdict]
+def _beside(gap: float, baseline: float, noise: float) -> str:
+    error = f" ± {noise:.2g}" if noise else ""
+    return f"{gap:+.4g}{error} from the baseline's {baseline:.4g}"
+
+
+def baseline_keeps(verdict: Verdict) -> bool:
+    """Whether a claim is inadmissible because it also holds for the baseline."""
+    if verdict.target is None or verdict.sanity:
+        return False
+    return verdict.baseline is not None and _keeps(
+        verdict.baseline, verdict.rule, verdict.target
+    )
+
+
+def against_baseline(
+    id: str, verdicts: Iterable[Verdict], baselines: Iterable[Verdict]
 ) -> list[Verdict]:
-    """Judge verdicts beside those of the null result, matched by name."""
-    known = {null.name: null for null in nulls}
+    """Give verdicts the baseline of the same name as evidence."""
+    known = {baseline.name: baseline for baseline in baselines}
 
     def beside(verdict: Verdict) -> Verdict:
-        null = known.get(verdict.name)
-        if null is None or verdict.sanity:
+        baseline = known.get(verdict.name)
+        if baseline is None or verdict.sanity:
             return verdict
-        evidence = {"null": null.ours, "null_stderr": null.stderr}
-        return judge_again(id, to_json(verdict) | evidence)
+        evidence = {"baseline": baseline.measured, "baseline_stderr": baseline.stderr}
+        return verdict_from_json(id, to_json(verdict) | evidence)
 
     return [beside(verdict) for verdict in verdicts]
 
@@ -259,18 +260,19 @@ def mean_and_stderr(
 
 
 def _over_seeds(
-    ours: float | Sequence[float] | None, stderr: float | None, n_seeds: int | None
+    measured: float | Sequence[float] | None, stderr: float | None, n_seeds: int | None
 ) -> tuple[float | None, float | None, int | None]:
     """Return the mean over the seeds, its standard error and the number of seeds."""
-    if isinstance(ours, Sequence):
-        return *mean_and_stderr(ours), len(ours)
-    return ours, stderr, n_seeds
+    if isinstance(measured, Sequence):
+        return *mean_and_stderr(measured), len(measured)
+    return measured, stderr, n_seeds
 
 
-def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
-    """Judge stored evidence by today's facts and rule."""
-    keys = ("ours", "stderr", "n_seeds", "null", "null_stderr")
+def verdict_from_json(id: str, stored: Mapping[str, Any]) -> Verdict:
+    """Compute a verdict from stored evidence by today's facts and rule."""
+    keys = ("stderr", "n_seeds", "baseline", "baseline_stderr")
     evidence: dict[str, Any] = {key: stored.get(key) for key in keys}
+    evidence["measured"] = stored["measured"]
     if stored["rule"] == "published":
         table, method, column = stored["cell"]
         excuse = stored["excuse"]

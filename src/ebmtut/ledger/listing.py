@@ -28,8 +28,8 @@ from ebmtut.experiments.verdicts import (
     Verdict,
     Word,
     compare,
-    judge_again,
     to_json,
+    verdict_from_json,
 )
 from ebmtut.results import (
     Provenance,
@@ -117,7 +117,7 @@ MARKS: Mapping[Word, str] = {
     "match": "=",
     "better": "+",
     "miss": "-",
-    "not told from null": "~",
+    "like the baseline": "~",
     "not comparable": "?",
 }
 
@@ -271,7 +271,7 @@ def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
     """Compute verdicts from the evidence of a stored result, whatever its JSON."""
     try:
         evidence = stored.scalars.get("verdicts", [])
-        return tuple(judge_again(id, entry) for entry in evidence)
+        return tuple(verdict_from_json(id, entry) for entry in evidence)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -289,8 +289,8 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
     table
         By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, and of
         these each word of a verdict, ``not run`` and ``quoted only``; ``claims`` with a
-        baseline, of these ``kept``, ``missed`` and ``claims not told from null``; and
-        claims ``without a null``.
+        baseline, of these ``kept``, ``missed`` and ``claims like the baseline``; and
+        claims ``without a baseline``.
     """
     return {
         key: _count(of_paper)
@@ -305,7 +305,7 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
     # Our number where the paper leaves the entry empty is no printed number.
     published = Counter(v.verdict for v in verdicts if v.published is not None)
     claims = [v for v in verdicts if not v.cell and not v.sanity]
-    own = Counter(v.verdict for v in claims if v.null is not None)
+    own = Counter(v.verdict for v in claims if v.baseline is not None)
     printed = sum(row.fact.n_printed for row in ledger)
     quoted = sum(line.word == QUOTED for line in lines(ledger))
     return {
@@ -320,8 +320,8 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
         "claims": own.total(),
         "kept": own["match"],
         "missed": own["miss"],
-        "claims not told from null": own["not told from null"],
-        "without a null": len(claims) - own.total(),
+        "claims like the baseline": own["like the baseline"],
+        "without a baseline": len(claims) - own.total(),
     }
 
 

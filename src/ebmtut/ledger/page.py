@@ -25,8 +25,8 @@ from ebmtut.results import Provenance
 __all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
 # Words that a reader sees, where they are not those of the code.
-_ALIKE = "not told from null"
-_SHOWN = {_ALIKE: "like the baseline", QUOTED: "quoted, no code here"}
+_ALIKE = "like the baseline"
+_SHOWN = {QUOTED: "quoted, no code here"}
 _KIND_NAMES = {
     "own method": "its own method",
     "other method": "other methods",
@@ -247,25 +247,25 @@ def _number_line(line: Line, references: References) -> str:
     also = f' title="{escape(why, quote=True)}"' if why else ""
     return (
         f'<tr data-k="{line.fact.paper}|{line.kind}|{word}"><th>{_place(line.fact)}'
-        f"</th><td>{escape(line.name)}</td><td>{_ours(line)}</td>"
+        f"</th><td>{escape(line.name)}</td><td>{_measured(line)}</td>"
         f"<td>{_beside(line)}</td><td>{'<br>'.join(_around(line, references))}</td>"
         f'<td class="{word.split()[0]}"{also}>{shown}</td></tr>'
     )
 
 
-def _ours(line: Line) -> str:
+def _measured(line: Line) -> str:
     verdict = line.verdict
     if verdict is None:
         return ""
-    if verdict.ours is None:
+    if verdict.measured is None:
         return "not finite"
     seeds = f" ({verdict.n_seeds} seeds)" if (verdict.n_seeds or 1) > 1 else ""
     if verdict.stderr:
         decimals = _decimals(verdict.stderr)
         spread = f" &plusmn; {verdict.stderr:.{decimals}f}"
-        return f"{verdict.ours:.{decimals}f}{spread}{seeds}"
+        return f"{verdict.measured:.{decimals}f}{spread}{seeds}"
     beside = [verdict.published, verdict.target]
-    return _short(verdict.ours, *(x for x in beside if x is not None)) + seeds
+    return _short(verdict.measured, *(x for x in beside if x is not None)) + seeds
 
 
 def _beside(line: Line) -> str:
@@ -274,7 +274,7 @@ def _beside(line: Line) -> str:
         return f"paper {_printed(line)}{spread}"
     if line.verdict is None or line.verdict.target is None:
         return ""
-    found = [] if line.verdict.ours is None else [line.verdict.ours]
+    found = [] if line.verdict.measured is None else [line.verdict.measured]
     return f"{line.verdict.rule} {_short(line.verdict.target, *found)}"
 
 
@@ -289,7 +289,7 @@ def _printed(line: Line) -> str:
 
 def _around(line: Line, references: References) -> list[str]:
     """Return the baseline and the exact value of a line, where there are any."""
-    found = {"null": "", "exact": ""}
+    found = {"baseline": "", "exact": ""}
     table, _, place = line.name.partition(": ")
     column = place.partition(", ")[2]
     if line.verdict is not None and line.verdict.cell is not None:
@@ -302,10 +302,10 @@ def _around(line: Line, references: References) -> list[str]:
         for reference in around:
             if column in reference.values:
                 found[reference.kind] = _number(reference.values[column])
-    if line.verdict is not None and line.verdict.null is not None:
-        found["null"] = _short(line.verdict.null)
+    if line.verdict is not None and line.verdict.baseline is not None:
+        found["baseline"] = _short(line.verdict.baseline)
     exact = f"exact {found['exact']}" if found["exact"] else ""
-    return [text for text in (found["null"], exact) if text]
+    return [text for text in (found["baseline"], exact) if text]
 
 
 def _decimals(stderr: float) -> int:
@@ -349,7 +349,7 @@ def _experiment(row: Row, references: References) -> str:
         unit = f" [{table.unit}]" if table.unit else ""
         notes.append(f"{table.name}{unit}: {table.metric}; better: {side}.")
         notes += [
-            f"{ref.label} is a row of kind {_KIND[ref.kind]}, {ref.size}: "
+            f"{ref.label} is a row of kind {ref.kind}, {ref.size}: "
             + ", ".join(
                 f"{column} {_number(value)}"
                 + (f" ± {ref.stderr[column]:.3f}" if column in ref.stderr else "")
@@ -368,9 +368,6 @@ def _experiment(row: Row, references: References) -> str:
         notes.append(f"Claim to be tested: {fact.check}")
     parts += [f'<p class="muted">{escape(note)}</p>' for note in notes]
     return "".join(parts)
-
-
-_KIND = {"null": "baseline", "exact": "exact"}
 
 
 def _states(row: Row) -> str:

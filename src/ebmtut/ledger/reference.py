@@ -27,7 +27,7 @@ class Reference:
     Attributes
     ----------
     kind
-        "null" for a baseline, "exact" for the truth.
+        "baseline" for a baseline, "exact" for the truth.
     values
         A number for each column of the table.
     stderr
@@ -36,7 +36,7 @@ class Reference:
         Samples that an estimate uses.
     """
 
-    kind: Literal["null", "exact"]
+    kind: Literal["baseline", "exact"]
     label: str
     values: Mapping[str, float]
     stderr: Mapping[str, float] = field(default_factory=dict)
@@ -84,12 +84,12 @@ def _zero_coupling(table: PublishedTable) -> Reference:
         lattice, sigma = column.split(", ")
         truth = float(sigma) * lattice_adjacency(int(lattice.split("x")[0]))
         values[column] = negative_log_rmse(torch.zeros_like(truth), truth)
-    return Reference("null", "J = 0", values)
+    return Reference("baseline", "J = 0", values)
 
 
 def _uniform_nll(table: PublishedTable) -> Reference:
     values = dict.fromkeys(table.columns, _N_BITS * math.log(2.0))
-    return Reference("null", "uniform model", values)
+    return Reference("baseline", "uniform model", values)
 
 
 def _entropy(table: PublishedTable) -> Reference:
@@ -136,6 +136,6 @@ def _mmd_rows(
 
     size = f"{n_repeats} x {n_points} points"
     return (
-        Reference("null", "uniform bits", *estimate(uniform), size),
+        Reference("baseline", "uniform bits", *estimate(uniform), size),
         Reference("exact", "fresh data", *estimate(fresh), size),
     )

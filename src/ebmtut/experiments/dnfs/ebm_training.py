@@ -539,7 +539,7 @@ EXPERIMENT = Experiment(
     job=learning_job,
     devices=("cpu", "cuda"),
     arrays={"*": "{name}/{cell}"},
-    null=no_coupling,
+    baseline=no_coupling,
     figure=draw_joint,
     check=check_gaps,
 )

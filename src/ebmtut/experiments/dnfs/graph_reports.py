@@ -94,9 +94,9 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
         yield from _refinements(result, size, prefix + size, excuse)
         learned, bare = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
         gap = np.subtract(learned, bare)
-        name = f"{prefix}{size}: share that training adds"
+        name = f"{prefix}{size}: fraction of the optimum that training adds"
         # An untrained flow adds nothing to itself.
-        yield claim(name, list(gap), "at least", 0.05, null=0.0)
+        yield claim(name, list(gap), "at least", 0.05, baseline=0.0)
         for steps in (0, most):
             chains = fractions(result, size, f"DMALA {steps}")
             gains = [
@@ -104,12 +104,12 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
                 for flow in ("DNFS", "untrained DNFS")
             ]
             null, _ = mean_and_stderr(list(gains[1]))
-            kind = "share of the flow alone" if not steps else "share"
-            name = f"{prefix}{size}: {kind} above DMALA of as many evaluations"
-            yield claim(name, list(gains[0]), "at least", 0, null=null)
+            kind = "flow alone: lead" if not steps else "lead"
+            name = f"{prefix}{size}: {kind} over DMALA with equally many evaluations"
+            yield claim(name, list(gains[0]), "at least", 0, baseline=null)
         # No claim of what was learned: chains alone may reach as much.
         best = fractions(result, size, f"{refined('DNFS', most)}: best")
-        name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
+        name = f"{prefix}{size}: best of {config['n_copies']} samples over the optimum"
         target = TARGETS[config["problem"]][size]
         yield claim(name, best, "at least", target, sanity=True)
 

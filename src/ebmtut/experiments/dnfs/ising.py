@@ -72,29 +72,29 @@ def check_ising(result: Result) -> Verdicts:
         exact = result.scalars["exact"][column]["energy"]
         bare = {k: v[0] for k, v in table["untrained"][column].items()}
         worst = min(cell["ESS"])
-        name = f"ours, {column}: smallest ESS of the seeds, continuous time"
-        yield claim(name, worst, "at least", ess, null=bare["ESS"], **of)
+        name = f"flow, {column}: smallest ESS of the seeds, by path weights"
+        yield claim(name, worst, "at least", ess, baseline=bare["ESS"], **of)
         errors = [abs(v) for v in cell["log Z error"]]
-        name = f"ours, {column}: largest |error of log Z| of the seeds"
+        name = f"flow, {column}: largest |error of log Z| of the seeds"
         null = abs(bare["log Z error"])
-        yield claim(name, max(errors), "at most", error, null=null, **of)
+        yield claim(name, max(errors), "at most", error, baseline=null, **of)
         for kind, words in (("", ""), (" path", ", simulated exactly")):
             mean, stderr = mean_and_stderr(cell[f"weighted energy{kind}"])
-            name = f"ours, {column}: relative error of the weighted mean energy{words}"
+            name = f"flow, {column}: relative error of the weighted mean energy{words}"
             off = abs(mean - exact) / abs(exact)
             share = None if stderr is None else stderr / abs(exact)
             null = abs(bare[f"weighted energy{kind}"] - exact) / abs(exact)
-            yield claim(name, off, "at most", 0.01, stderr=share, null=null, **of)
-        name = f"ours, {column}: distance of the first seed's energies from their exact"
-        name += " law, over that of as many exact draws"
+            yield claim(name, off, "at most", 0.01, stderr=share, baseline=null, **of)
+        name = f"flow, {column}: distance of the first seed's energies from the"
+        name += " exact distribution, relative to equally many exact samples"
         off, null = (_in_noise(result, m, column) for m in ("ours", "untrained"))
-        yield claim(name, off, "at most", 3.0, null=null)
+        yield claim(name, off, "at most", 3.0, baseline=null)
         best = max(
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
             for m in ("untrained", "AIS", "SMC")
             if m in table
         )
-        name = f"{column}: best ESS of a null of as many evaluations"
+        name = f"{column}: best ESS of a baseline with equally many evaluations"
         yield claim(name, best, "at most", min(worst, ess), sanity=True)
 
 

@@ -389,7 +389,7 @@ EXPERIMENT = Experiment(
     job=learning_job,
     devices=("cpu", "cuda"),
     arrays={"coupling": "{name}/{cell}"},
-    null=no_coupling,
+    baseline=no_coupling,
     figure=draw_couplings,
     check=check_couplings,
 )

@@ -225,16 +225,16 @@ def check_energies(result: Result) -> Verdicts:
     for method in ("Gibbs", "GWG"):
         if method in table:
             theirs = float(np.mean(table[method]["distance"]))
-            name = f"distance of the energies from their exact law, ours below {method}"
+            name = f"error of the flow's energies, bounded by that of {method}"
             yield claim(name, ours, "at most", theirs)
     noise, _ = result.scalars["exact"]["noise"]
-    name = "distance of ours over that of as many exact draws"
+    name = "error of the flow's energies over that of equally many exact samples"
     mean, stderr = mean_and_stderr(ours)
     scaled = None if stderr is None else stderr / noise
     yield claim(name, mean / noise, "at most", 3.0, stderr=scaled, n_seeds=len(ours))
     found = np.mean(table["DNFS"]["products"], axis=0)
     worst = float(np.abs(found - result.scalars["exact"]["products"]).max())
-    name = "largest error of our mean products of two spins, by their distance"
+    name = "largest error of the flow's correlation of two spins, over their distances"
     yield claim(name, worst, "at most", 0.01, n_seeds=len(ours))
 
 
@@ -262,7 +262,7 @@ EXPERIMENT = Experiment(
     job=mcmc_job,
     arrays={"energies": "energies/{cell}"},
     extras=exact_answers,
-    null=nothing_learned,
+    baseline=nothing_learned,
     figure=draw_distances,
     check=check_energies,
     devices=("cpu", "cuda"),

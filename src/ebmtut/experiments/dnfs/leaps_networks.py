@@ -17,7 +17,7 @@ def check_networks(result: Result) -> Verdicts:
     for density, cell in table["LEAPS, leTF"].items():
         times = np.divide(table["LEAPS, leConv"][density]["TV"], cell["TV"])
         name = (
-            f"{density}: misplaced mass of LEAPS with leConv over that with leTF, "
+            f"{density}: total variation of LEAPS with leConv relative to leTF, "
             "smallest of the runs"
         )
         smallest = float(times.min())

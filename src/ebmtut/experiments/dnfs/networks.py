@@ -200,7 +200,7 @@ def check_order(result: Result) -> Verdicts:
         for flat in ("leAttn", "leMLP"):
             if deep in table and flat in table:
                 gain = np.mean(table[deep]["ESS"]) - np.mean(table[flat]["ESS"])
-                name = f"ESS of {deep} less that of {flat}"
+                name = f"ESS of {deep} minus that of {flat}"
                 n_seeds = len(table[deep]["ESS"])
                 yield claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
 
@@ -238,7 +238,7 @@ EXPERIMENT = Experiment(
     arrays={"*": "{name}/{cell}"},
     # Seconds are part of the result.
     parallel=False,
-    null=no_difference,
+    baseline=no_difference,
     figure=draw_losses,
     check=check_order,
     devices=("cpu", "cuda"),

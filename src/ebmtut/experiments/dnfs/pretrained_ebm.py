@@ -538,7 +538,7 @@ def sampler_table(
 def check_samplers(result: Result) -> Verdicts:
     """The flow's distribution is that of the energy."""
     for density, cell in result.scalars["table"]["DNFS"].items():
-        name = f"{density}: mass that DNFS has in the wrong place"
+        name = f"{density}: total variation of DNFS"
         yield claim(name, cell["TV"], "at most", MAX_TV)
 
 
@@ -584,7 +584,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     arrays={"*": "{name}/{cell}"},
     extras=exact_distributions,
-    null=nothing_learned,
+    baseline=nothing_learned,
     figure=draw_samplers,
     check=check_samplers,
 )

@@ -54,8 +54,11 @@ trajectory_table = Pivot(
 def check_trajectory(result: Result) -> Verdicts:
     """At its worst time the flow has the path's distribution, as has its reversal."""
     for density, cell in result.scalars["table"]["DNFS"].items():
-        for words, key in (("", "worst TV"), (" on the way back", "worst TV back")):
-            name = f"{density}: largest misplaced mass at any time{words}"
+        for words, key in (
+            ("", "worst TV"),
+            (" of the reversed flow", "worst TV back"),
+        ):
+            name = f"{density}: largest total variation at any time{words}"
             yield claim(name, cell[key], "at most", MAX_TV)
 
 

@@ -66,7 +66,7 @@ def check_architectures(result: Result) -> Verdicts:
     """Ask that every column is built, with as many numbers as the formula says."""
     for name, row in result.scalars["networks"].items():
         good = float(row["finite"] and row["counted"] == 1.0)
-        label = f"{name}: built, and counted as the formula says"
+        label = f"{name}: is built, with as many parameters as the formula says"
         yield claim(label, good, "at least", 1.0, sanity=True)
 
 

@@ -125,5 +125,5 @@ EXPERIMENT = shared.image_row(
     gather=by_seed,
     figure=draw_inpainting,
     check=check_inpainting,
-    null=mean_image,
+    baseline=mean_image,
 )

@@ -120,5 +120,5 @@ EXPERIMENT = shared.image_row(
     gather=by_seed,
     figure=draw_interpolation,
     check=check_interpolation,
-    null=blended,
+    baseline=blended,
 )

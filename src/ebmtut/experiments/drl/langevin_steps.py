@@ -133,5 +133,5 @@ EXPERIMENT = shared.image_row(
     stack=True,
     figure=draw_steps,
     check=check_steps,
-    null=all_alike,
+    baseline=all_alike,
 )

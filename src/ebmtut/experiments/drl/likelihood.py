@@ -109,7 +109,7 @@ def check_likelihood(result: Result) -> Verdicts:
     """Ask that the ratios rest on more than a few samples."""
     # Of the estimate: it says nothing of what was learned.
     of: dict[str, Any] = {"n_seeds": len(result.scalars["effective"]), "sanity": True}
-    label = "smallest effective share of samples"
+    label = "smallest effective fraction of the samples"
     return [claim(label, smallest_fraction(result), "at least", ENOUGH, **of)]
 
 

@@ -251,7 +251,7 @@ EXPERIMENT = shared.image_row(
     extras=baselines,
     figure=draw_long_run,
     check=check_long_run,
-    null=nothing_learned,
+    baseline=nothing_learned,
 )
 
 

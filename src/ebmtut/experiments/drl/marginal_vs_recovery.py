@@ -238,7 +238,9 @@ def check(result: Result) -> Verdicts:
     for method, part in (("recovery", 2), (MANY, 4)):
         for density, row in table.get(method, {}).items():
             target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
-            label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
+            label = (
+                f"{density}: KL of {method}, bounded by 1/{part} of the Gaussian fit's"
+            )
             yield claim(label, row["kl"], "at most", target)
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, short = result.config["densities"][0], "short-run, longer"
@@ -286,7 +288,7 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
-    null=nothing_learned,
+    baseline=nothing_learned,
     devices=("cpu", "cuda"),
     parallel=False,  # seconds of the CPU are compared
 )

@@ -103,6 +103,16 @@ def samples_table(result: Result, name: str) -> Table:
     )(result)
 
 
+#: Metrics in the words of the claims.
+_WORDS = {
+    "distance": "distance from the data",
+    "nearest": "distance to the nearest training image, relative to held-out data",
+    "confidence": "confidence of the classifier",
+    "rarest class": "fraction of the rarest class",
+    "commonest class": "fraction of the most common class",
+}
+
+
 def check_samples(result: Result) -> Verdicts:
     """Ask for images near the data, of all classes and classified with confidence."""
     fitted, held_out = (result.scalars[n] for n in ("Gaussian fit", "held-out data"))
@@ -125,7 +135,7 @@ def check_samples(result: Result) -> Verdicts:
             bounds = bounds[1:]  # the classifier of forty people has no such distance
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
-            label = f"{name}: {metric} {rule}"
+            label = f"{name}: {_WORDS.get(metric, metric)}, {rule}"
             yield claim(label, found, rule, target, sanity=sanity)
 
 
@@ -157,5 +167,5 @@ EXPERIMENT = shared.image_row(
     extras=known_rows,
     figure=draw_samples,
     check=check_samples,
-    null=gaussian_fit,
+    baseline=gaussian_fit,
 )

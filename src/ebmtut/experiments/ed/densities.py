@@ -234,7 +234,7 @@ def check_landscapes(result: Result) -> Verdicts:
             inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
             name = f"{method}, {density}: data in the 95 % region"
             yield claim(name, inside, "at least", 0.90, sanity=True)
-            name = f"{method}, {density}: region's part of the square"
+            name = f"{method}, {density}: fraction of the square in the 95 % region"
             yield claim(name, area, "at most", AREAS[density])
 
 
@@ -288,7 +288,7 @@ EXPERIMENT = Experiment(
     job=density_job,
     arrays={"landscape": "{cell}", "losses": "losses/{cell}"},
     extras=truth,
-    null=independent_bits,
+    baseline=independent_bits,
     figure=draw_landscapes,
     check=check_landscapes,
     devices=("cpu", "cuda"),

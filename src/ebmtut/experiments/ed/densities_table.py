@@ -68,7 +68,7 @@ def check_table(result: Result) -> Verdicts:
                 yield (beside := compare(*where, mean, excuse=excuse, **of))
                 if metric == "nll" and method == "ED-Bern" and bound is not None:
                     apart = abs(mean - (beside.published or math.nan))
-                    name = f"ED-Bern, {density}: NLL apart from the paper's"
+                    name = f"ED-Bern, {density}: difference of the NLL from the paper's"
                     yield claim(name, apart, "at most", NEAR)
             if bound is not None:
                 gap, stderr = mean_and_error(cell, "gap")
@@ -76,7 +76,7 @@ def check_table(result: Result) -> Verdicts:
                 of = {"stderr": stderr, "n_seeds": n}
                 yield claim(name, gap, "at most", bound, **of)
     if (sigmas := log_z_apart(result)) is not None:
-        name = "log Z by uniform draws and by a proposal, in standard errors"
+        name = "log Z by uniform samples minus by a proposal, in standard errors"
         yield claim(name, sigmas, "at most", SIGMAS, sanity=True)
 
 

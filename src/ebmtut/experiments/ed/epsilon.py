@@ -33,7 +33,7 @@ def check_epsilon(result: Result) -> Verdicts:
         if eps > 0.5 and (round(1 - eps, 6), m) in noises:
             continue  # eps and 1 - eps are one loss
         gap = min(variants.gap_of(result, recipe), DIVERGED_GAP)
-        name = f"eps = {eps:g}, M = {m}: gap"
+        name = f"eps = {eps:g}, M = {m}: KL to the data"
         if eps == 0:
             yield claim(name, gap, "at least", bound, sanity=True)
         else:

@@ -436,7 +436,7 @@ def check_samples(result: Result) -> Verdicts:
         for name, cell in row.items():
             mean, stderr = mean_and_stderr(cell.get("variety", [None]))
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
-            label = f"{method}, {name}: variety over the data's"
+            label = f"{method}, {name}: variety of the samples relative to the data's"
             if method == "ED-Pool":
                 yield claim(label, mean, "at most", COLLAPSED, **of)
             elif method in DISCREPANCIES:  # sanity: independent bits are as varied
@@ -486,7 +486,7 @@ EXPERIMENT = Experiment(
     job=image_job,
     arrays={"samples": "samples/{cell}"},
     extras=known,
-    null=independent_bits,
+    baseline=independent_bits,
     figure=draw_samples,
     check=check_samples,
     devices=("cpu", "cuda"),

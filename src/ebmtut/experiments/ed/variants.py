@@ -140,6 +140,6 @@ ablation = partial(
     batch=density_jobs,
     gather=gather,
     extras=truth,
-    null=all_untrained,
+    baseline=all_untrained,
     devices=("cpu", "cuda"),
 )

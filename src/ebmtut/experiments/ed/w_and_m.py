@@ -73,7 +73,7 @@ def check_w_and_m(result: Result) -> Verdicts:
         if m != 1 and (recipe.method, m, w) != ("ED-Bern", 32, 0):
             continue
         gap = min(gap_of(result, recipe), DIVERGED_GAP)
-        name = f"{recipe.method}, w = {w:g}, M = {m}: gap"
+        name = f"{recipe.method}, w = {w:g}, M = {m}: KL to the data"
         if w == 0:
             yield claim(name, gap, "at least", bound)
         elif w == 1:

@@ -26,7 +26,7 @@ def check_window(result: Result) -> Verdicts:
     for m in sorted({r.n_negatives for r in recipes}):
         row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: r.window)
         first, last = (variants.gap_of(result, row[k]) for k in (0, -1))
-        name = f"M = {m}: gap of {row[0].window}x1 minus that of {row[-1].window}x1"
+        name = f"M = {m}: KL to the data, {row[0].window}x1 minus {row[-1].window}x1"
         yield claim(name, first - last, "at least", 0.1)
 
 

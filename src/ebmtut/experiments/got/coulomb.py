@@ -139,7 +139,13 @@ def check_coulomb(result: Result) -> Verdicts:
         claim(near, min(gibbs["near"]), "at least", NEAR, **of),
         claim(error, max(gibbs["dual"]), "at most", DUAL_ERROR, **of),
         claim(f"{entropic}: {CROWD}", crowd, "at least", ENTROPIC_BOUNDARY),
-        claim(f"Gibbs-OT: {CROWD}, off one", even, "at most", GIBBS_BOUNDARY, **of),
+        claim(
+            f"Gibbs-OT: deviation of the {CROWD} from one",
+            even,
+            "at most",
+            GIBBS_BOUNDARY,
+            **of,
+        ),
     ]
 
 
@@ -160,7 +166,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     arrays={"coupling": "{cell}"},
     extras=exact_coupling,
-    null=line.one_iteration,
+    baseline=line.one_iteration,
     figure=draw_coulomb,
     check=check_coulomb,
     parallel=False,  # seconds of work

@@ -145,8 +145,8 @@ def check_bands(result: Result) -> Verdicts:
     shrunk = float(np.mean(last["gap"]) / np.mean(first["gap"]))
     reach = max(max(cell["range"]) for cell in table.values())
     off, reach = abs(inside - level) / error, reach / result.scalars["exact"]
-    within = "draws inside the 95 percent bands: standard errors off"
-    gap = "gap that 95 percent of the draws keep, last to first snapshot"
+    within = "fraction of samples in the 95 percent bands: deviation in standard errors"
+    gap = "duality gap that bounds 95 percent of samples, last over first snapshot"
     widest = "largest |U| or |L|, in units of the cost"
     of: dict[str, Any] = {"n_seeds": n_seeds}
     return [
@@ -183,7 +183,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     gather=by_seed,
     extras=the_problem,
-    null=before_cooling,
+    baseline=before_cooling,
     figure=draw_bands,
     check=check_bands,
     parallel=False,  # seconds of work

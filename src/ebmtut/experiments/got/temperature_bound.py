@@ -189,7 +189,7 @@ def check_temperature_bound(result: Result) -> Verdicts:
     """
     equilibrium = result.scalars["equilibrium"]
     off, n = abs(float(np.mean(equilibrium)) - 1), len(equilibrium)
-    name = "bound over T at constant T, off one"
+    name = "deviation of the bound over T from one, at constant T"
     # An identity, which a chain that cools slowly keeps, too.
     yield claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)
     z, n_chains = result.arrays, result.config["n_chains"]

@@ -307,7 +307,7 @@ EXPERIMENT = Experiment(
     arrays={"*": "{cell}/{name}"},
     stack=True,
     extras=truth,
-    null=blank_images,
+    baseline=blank_images,
     figure=draw_deconvolution,
     check=check_deconvolution,
 )

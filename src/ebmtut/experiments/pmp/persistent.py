@@ -276,7 +276,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=persistent_job,
-    null=independent_bits,
+    baseline=independent_bits,
     devices=("cpu", "cuda"),
     figure=draw_persistent,
     check=check_persistent,

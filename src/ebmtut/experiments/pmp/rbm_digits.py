@@ -363,6 +363,6 @@ rbm_row = partial(
     n_seeds=n_seeds,
     gather=gather,
     extras=references,
-    null=independent_pixels,
+    baseline=independent_pixels,
     devices=("cpu", "cuda"),
 )

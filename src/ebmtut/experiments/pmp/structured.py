@@ -281,7 +281,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=structured_job,
-    null=independent_bits,
+    baseline=independent_bits,
     devices=("cpu", "cuda"),
     figure=draw_structured,
     check=check_structured,

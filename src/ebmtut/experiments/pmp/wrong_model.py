@@ -158,12 +158,12 @@ def check_toy(result: Result) -> Verdicts:
         mean, stderr = mean_and_stderr(table["zero"][metric])
         of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(table["zero"][metric])}
         if (of_paper := printed.number("PMP", metric)) is not None:
-            name = f"PMP: {metric}, distance from the paper's"
+            name = f"PMP: {metric}, difference from the paper's"
             yield claim(name, abs(mean - of_paper), "at most", window, **of)
     if "symmetric" in table:
         zero, symmetric = (table[s]["KL to PMP samples"] for s in SOLVERS[:2])
         differences = [a - b for a, b in zip(zero, symmetric, strict=True)]
-        name = "KL to PMP samples: the paper's start minus the symmetric one"
+        name = "KL to PMP samples: the paper's initialisation minus the symmetric one"
         yield claim(name, differences, "at least", 0.0)
 
 
@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
     arrays={"*": "{name}/{cell}"},
     stack=True,
     extras=distribution_of_the_data,
-    null=untrained,
+    baseline=untrained,
     devices=("cpu", "cuda"),
     figure=draw_toy,
     check=check_toy,
