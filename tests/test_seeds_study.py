@@ -8,7 +8,7 @@ from studies import seeds
 OUTCOMES = {
     0: {"a": ("match", 1.0), "b": ("miss", 0.1)},
     1: {"a": ("better", 1.1), "b": ("match", 0.3)},
-    2: {"a": ("match", 1.0), "b": ("not told from null", None)},
+    2: {"a": ("match", 1.0), "b": ("like the baseline", None)},
     3: {"a": ("match", 1.0), "b": ("miss", 0.1)},
 }
 
