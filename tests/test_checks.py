@@ -22,12 +22,7 @@ from ebmtut.checks import (
     check_range,
     checked,
 )
-from ebmtut.tensor_checks import (
-    check_bits,
-    check_finite,
-    check_floats,
-    check_only_bits,
-)
+from ebmtut.tensor_checks import check_bits, check_finite, check_floats, check_only_bits
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,7 @@ import yaml
 from ebmtut.checks import InputError
 from ebmtut.sweeps.one_run import swept
 from tools.compare import compare_notebooks, read_sanitize_file
-from tools.execute import (
-    ExecutionError,
-    Run,
-    execute_all,
-    notebook_parameters,
-    run_all,
-)
+from tools.execute import ExecutionError, Run, execute_all, notebook_parameters, run_all
 from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 

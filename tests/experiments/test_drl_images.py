@@ -9,11 +9,7 @@ import torch
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl import images
-from ebmtut.experiments.drl.ablation import (
-    LIVED,
-    recipes_table,
-    remedies_table,
-)
+from ebmtut.experiments.drl.ablation import LIVED, recipes_table, remedies_table
 from ebmtut.experiments.drl.images import (
     ImageRecipe,
     baseline_images,

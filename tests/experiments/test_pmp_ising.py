@@ -32,11 +32,7 @@ from ebmtut.experiments.pmp.wrong_model import (
     sample_toy,
     toy_job,
 )
-from ebmtut.experiments.pmp.zeros import (
-    ZerosConfig,
-    zeros_data,
-    zeros_work_table,
-)
+from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data, zeros_work_table
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
