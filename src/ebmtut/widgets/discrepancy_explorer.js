@@ -134,7 +134,8 @@ function render({ model: state, el }) {
 
     const end = run.kls[run.kls.length - 1];
     line.textContent = run.lost
-      ? `Diverged after ${run.us.length - 1} steps: the energies grow without bound.`
+      ? `Diverged after ${run.us.length - 1} steps: the energies grow without bound. `
+        + `Shown: step ${step}, ${words.nats(run.kls[step])} nats.`
       : `KL divergence at step ${step}: ${words.nats(run.kls[step])} nats. `
         + `At step ${N_STEPS}: ${words.nats(end)}.`;
     fall.setAttribute("aria-label", `KL divergence over ${N_STEPS} steps for noise `
