@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from ebmtut.ledger.listing import rows
+from ebmtut.ledger.page import summary_html
 from tools.paths import BOOK
 
 
@@ -21,3 +23,12 @@ def test_the_code_learns_and_samples():
     assert abs(agreement(names["samples"]) - agreement(names["data"])) < 0.08
     # The baseline: independent bits with these means agree in half of the samples.
     assert agreement(names["samples"]) > 0.7
+
+
+def test_the_numbers_of_the_ledger_are_those_of_today():
+    page = (BOOK / "index.md").read_text("utf-8")
+    said = re.search(r"Of (\d+) numbers .* print, (\d+) .*, and (\d+) of these", page)
+    words = re.findall(
+        r"(\d+)(?: numbers</b>| of them| of these)", summary_html(rows())
+    )
+    assert said and list(said.groups()) == words
