@@ -219,7 +219,7 @@ def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
         assert (nll.measured, nll.verdict, nll.reason) == (
             None,
             "miss",
-            "our number is not finite",
+            "the book's number is not finite",
         )
     for method in config.methods:
         numbers = result.scalars["table"][method].pop("moons")

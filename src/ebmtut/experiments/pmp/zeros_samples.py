@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.checks import checked
 from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, grid, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
@@ -16,6 +17,7 @@ from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 
 
+@checked
 @dataclass(frozen=True)
 class ZerosSamplesConfig(zeros.ZerosConfig):
     """The zeros model, and a reduced one that linear programs can learn, too."""
