@@ -103,16 +103,6 @@ def samples_table(result: Result, name: str) -> Table:
     )(result)
 
 
-#: Metrics in the words of the claims.
-_WORDS = {
-    "distance": "distance from the data",
-    "nearest": "distance to the nearest training image, relative to held-out data",
-    "confidence": "confidence of the classifier",
-    "rarest class": "fraction of the rarest class",
-    "commonest class": "fraction of the most common class",
-}
-
-
 def check_samples(result: Result) -> Verdicts:
     """Ask for images near the data, of all classes and classified with confidence."""
     fitted, held_out = (result.scalars[n] for n in ("Gaussian fit", "held-out data"))
@@ -121,21 +111,23 @@ def check_samples(result: Result) -> Verdicts:
             continue
         quarter = fitted[name]["distance"] / 4
         # A Gaussian's samples are of all classes, and no copies either: sanity checks.
-        bounds: list[tuple[str, Any, float, bool]] = [
-            ("distance", "at most", quarter, False),
-            ("nearest", "at most", 1.25, False),
-            ("nearest", "at least", 0.5, True),
-            ("confidence", "at least", 0.9, False),
-            ("rarest class", "at least", 0.04, True),
-            ("commonest class", "at most", 0.2, True),
+        common = "fraction of the most common class"
+        near = "distance to the nearest training image, relative to held-out data"
+        bounds: list[tuple[str, str, Any, float, bool]] = [
+            ("distance", "distance from the data", "at most", quarter, False),
+            ("nearest", near, "at most", 1.25, False),
+            ("nearest", near, "at least", 0.5, True),
+            ("confidence", "confidence of the classifier", "at least", 0.9, False),
+            ("rarest class", "fraction of the rarest class", "at least", 0.04, True),
+            ("commonest class", common, "at most", 0.2, True),
         ]
         if name.startswith(("faces", "CelebA", "LSUN")):
             bounds = bounds[:3]  # of forty people, or without classes
         if held_out[name]["distance"] >= quarter:
             bounds = bounds[1:]  # the classifier of forty people has no such distance
-        for metric, rule, target, sanity in bounds:
+        for metric, words, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
-            label = f"{name}: {_WORDS.get(metric, metric)}, {rule}"
+            label = f"{name}: {words}, {rule}"
             yield claim(label, found, rule, target, sanity=sanity)
 
 

@@ -149,13 +149,10 @@ def check_bands(result: Result) -> Verdicts:
     gap = "duality gap that bounds 95 percent of samples, last over first snapshot"
     widest = "largest |U| or |L|, in units of the cost"
     of: dict[str, Any] = {"n_seeds": n_seeds}
-    return [
-        # At whatever temperature the conditionals are those of theory.
-        claim(within, off, "at most", 5, sanity=True, **of),
-        claim(gap, shrunk, "at most", 0.01, **of),
-        # No overflow.
-        claim(widest, reach, "at most", 10, sanity=True, **of),
-    ]
+    # At whatever temperature the conditionals are those of theory.
+    yield claim(within, off, "at most", 5, sanity=True, **of)
+    yield claim(gap, shrunk, "at most", 0.01, **of)
+    yield claim(widest, reach, "at most", 10, sanity=True, **of)  # no overflow
 
 
 def before_cooling(result: Result) -> Result:

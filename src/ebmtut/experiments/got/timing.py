@@ -198,10 +198,9 @@ def check_timing(result: Result) -> Verdicts:
         if r["method"] == GIBBS
     }
     budget = max(b for _, b in error if b <= 20)
-    for start in ("cold", "cold, cooled"):
+    for start, how in (("cold", ""), ("cold, cooled", ", annealed")):
         ratio = error["warm", budget] / error[start, budget]
-        shown = start.replace("cold", "cold start").replace("cooled", "annealed")
-        name = f"error after {budget} iterations: warm start over {shown}"
+        name = f"error after {budget} iterations: warm start over cold start{how}"
         yield claim(name, ratio, "at most", 1.0)
     if result.scale != "quick":
         ratio = epoch["exact_seconds"] / epoch["seconds"]
