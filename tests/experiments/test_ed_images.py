@@ -157,8 +157,8 @@ def test_the_rows_from_end_to_end():
     assert len(claims) == len(DISCREPANCIES)
     assert not any(v.verdict == "match" for v in claims.values())
     pictures = get_experiment("ed/images")
-    nulls = list(pictures.check(independent_bits(result)))
-    assert not any(v.verdict == "match" for v in nulls if not v.sanity)
+    baselines = list(pictures.check(independent_bits(result)))
+    assert not any(v.verdict == "match" for v in baselines if not v.sanity)
     assert "mixture" in repr(nll_table(result))
     assert "independent bits" in repr(HOW(row.stored()))
     assert pictures.figure(result).axes and row.figure(result).axes

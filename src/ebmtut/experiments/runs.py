@@ -71,7 +71,7 @@ def run_experiment(
             cuda_graph=cuda_graph,
             **options,
         )
-        # Stored before anything else can fail; judged and drawn from the stored file.
+        # Stored before anything else can fail; compared and drawn from the stored file.
         save_result(result, root)
         shutil.rmtree(kept, ignore_errors=True)
     with suppress(OSError):  # another run's folder may be there
@@ -82,13 +82,13 @@ def run_experiment(
 def redraw(
     experiment: Experiment[Any], scale: str, root: Path | None = None
 ) -> tuple[Path, list[Verdict]]:
-    """Judge and draw a stored result again, computing nothing."""
+    """Compare and draw a stored result again, computing nothing."""
     result = load_result(experiment.id, scale, root)
     verdicts = experiment.verdicts(result)
     evidence = {"verdicts": [to_json(verdict) for verdict in verdicts]}
-    judged = dataclasses.replace(result, scalars=result.scalars | evidence)
+    stored = dataclasses.replace(result, scalars=result.scalars | evidence)
     picture = _png(experiment, result)
-    folder = save_result(judged, root)
+    folder = save_result(stored, root)
     replace_file(folder / "figure.png", picture)
     return folder, verdicts
 

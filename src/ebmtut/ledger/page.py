@@ -25,7 +25,6 @@ from ebmtut.results import Provenance
 __all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
 # Words that a reader sees, where they are not those of the code.
-_ALIKE = "like the baseline"
 _SHOWN = {QUOTED: "quoted, no code here"}
 _KIND_NAMES = {
     "own method": "its own method",
@@ -170,7 +169,7 @@ def _headline(found: Sequence[Line]) -> str:
 
 def _others(count: Counter[str]) -> str:
     """Say what the verdicts are that are neither a match nor better."""
-    missed, alike = count["miss"], count[_ALIKE]
+    missed, alike = count["miss"], count["like the baseline"]
     return f"{missed} are missed, {alike} not clearly better than the baseline"
 
 
