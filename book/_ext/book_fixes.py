@@ -10,6 +10,7 @@ from types import GenericAlias
 from typing import Annotated, Any, get_origin
 
 from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 from sphinx_codeautolink import extension as codeautolink
@@ -19,6 +20,7 @@ __all__ = [
     "number_visible_figures",
     "plain_signs",
     "reachable",
+    "result_first",
     "setup",
     "single_attributes",
 ]
@@ -308,6 +310,42 @@ def _fold_setup(app: Sphinx, doctree: nodes.document) -> None:
     fold_setup(doctree)
 
 
+def result_first(
+    app: Sphinx, doctree: nodes.document, page: str
+) -> None:
+    """Show what a hidden cell made, and below it the fold of its code.
+
+    Parameters
+    ----------
+    app
+        Unused; Sphinx passes it.
+    doctree
+        Of a page, with hidden inputs already wrapped; changed in place.
+    page
+        Unused; Sphinx passes it.
+    """
+    for cell in doctree.findall(nodes.container):
+        match cell.children:
+            case [HideCodeCellNode() as code, output] if (
+                cell.get("hide_mode") == "input"
+            ):
+                made = output.pformat()
+                kind = (
+                    "widget"
+                    if "widget-view" in made
+                    else "figure"
+                    if any(output.findall(nodes.image))
+                    else "table"
+                    if "<table" in made
+                    else "output"
+                )
+                if code["prompt_show"] == "Show code cell source":
+                    code["prompt_show"] = f"Code of this {kind}"
+                    code["prompt_hide"] = "Hide the code"
+                code["classes"].append("below-result")
+                cell.children = [output, code]
+
+
 def _link_pictures(
     app: Sphinx, doctree: nodes.document, page: str
 ) -> None:
@@ -467,6 +505,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("env-check-consistency", _number_figures)
     app.connect("env-check-consistency", _drop_unused_listings)
     app.connect("doctree-resolved", _link_pictures)
+    app.connect("doctree-resolved", result_first)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)
     app.connect("html-page-context", _make_reachable)

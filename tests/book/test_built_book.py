@@ -78,3 +78,18 @@ def test_a_page_opens_with_words(html, pages):
             assert text.count(fold) == 1, page
             assert "tag_parameters" not in text, page
             assert 0 < text.find("<p>", text.find("<article")) < text.find(fold), page
+
+
+def test_results_come_before_their_code(html, pages):
+    """A folded cell shows what it made first; each fold says what it holds."""
+    folds = 0
+    for page in pages:
+        text = (html / page).read_text("utf-8")
+        assert "Show code cell" not in text, page
+        only = SoupStrainer("div", class_="tag_hide-input")
+        cells = BeautifulSoup(text, "html.parser", parse_only=only)
+        for cell in cells(recursive=False):
+            kinds = [child.name for child in cell(recursive=False)]
+            assert kinds in (["details"], ["div", "details"]), (page, cell.text[:80])
+            folds += kinds == ["div", "details"]
+    assert folds
