@@ -22,8 +22,10 @@
   ["paper", "kind", "verdict"].forEach((name, k) => {
     const select = named(name, document.createElement("select"));
     select.add(new Option("all", ""));
-    for (const value of new Set(keys.map((key) => key[k])))
-      select.add(new Option(value, value));
+    for (const value of new Set(keys.map((key) => key[k]))) {
+      const paper = document.querySelector(`.ledger a[href="#ledger-${value}"]`);
+      select.add(new Option(paper?.textContent ?? value, value));
+    }
     select.addEventListener("change", () => {
       chosen[k] = select.value;
       most = STEP;
