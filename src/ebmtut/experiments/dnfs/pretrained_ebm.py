@@ -1,7 +1,7 @@
 """Row dnfs/pretrained-ebm (Figures 4 and 11): samplers of a learned energy.
 
 With few bits a distribution is a sum over all states; with the paper's 32 it is an
-estimate, as `wide_planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.1 and
+estimate, as `planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.1 and
 Appendix E.1.
 """
 
@@ -21,8 +21,7 @@ from ebmtut.checks import Count, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.experiments.dnfs import planes
-from ebmtut.experiments.dnfs.planes import means_of
-from ebmtut.experiments.dnfs.wide_planes import (
+from ebmtut.experiments.dnfs.planes import (
     BITS,
     COARSE,
     LISTED,
@@ -30,6 +29,7 @@ from ebmtut.experiments.dnfs.wide_planes import (
     coarse_picture,
     data_distribution,
     exact_draws,
+    means_of,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
