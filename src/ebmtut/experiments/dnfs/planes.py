@@ -9,8 +9,7 @@ Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2, Appendix E.
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,17 +19,15 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import check_range
-from ebmtut.data import DensityData, density_extent, density_log_prob
-from ebmtut.energies import Energy, EnergyFunction, MLPEnergy
+from ebmtut.data import density_extent, density_log_prob
+from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.flows import Flow, HollowConvolution, HollowTransformer
-from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.metrics import grid_log_partition, sample_by_proposal
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.states import enumerate_states, states_to_index
-from ebmtut.training import TrainConfig, train
 
 #: Up to so many bits per coordinate, distributions are tables of all states.
 LISTED = 6
@@ -170,31 +167,6 @@ def shown_densities(result: Result) -> list[str]:
     return three or found
 
 
-@cache
-def pretrained_energy(
-    density: str, n_bits: int, n_steps: int, seed: int
-) -> tuple[MLPEnergy, Tensor]:
-    """Learn an energy by energy discrepancy, as in the first chapter."""
-    p = plane_distribution(density, n_bits)
-    states = enumerate_states(2 * n_bits).float()
-    perturbation = Grid()
-
-    def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return states[torch.multinomial(p, n, True, generator=generator)]
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        return energy_discrepancy_loss(
-            energy, x, perturbation, n_negatives=16, generator=generator
-        )
-
-    fresh = MLPEnergy(2 * n_bits, 128, 3, generator=make_generator(seed))
-    optimizer = TrainConfig(n_steps, learning_rate=5e-3, precision="float32")
-    fit = train(fresh, loss, sample, optimizer, generator=make_generator(seed))
-    energy = cast(MLPEnergy, fit.energy)
-    with torch.no_grad():
-        return energy, energy(states)
-
-
 class Method(NamedTuple):
     """How a sampler is made and trained; an objective of "" leaves it untrained."""
 
@@ -263,11 +235,6 @@ def coarse_picture(
     picture = distribution.new_empty(side, side)
     picture[row, column] = distribution
     return picture
-
-
-def data_distribution(density: str, n: int, *, generator: torch.Generator) -> Tensor:
-    """Distribution of the leading bits of held-out data."""
-    return coarse_distribution(DensityData(density).sample_bits(n, generator=generator))
 
 
 def exact_draws(
