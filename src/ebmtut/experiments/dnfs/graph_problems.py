@@ -406,10 +406,9 @@ def draw_fractions(result: Result) -> Figure:
         alone = float(np.mean(fractions(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
         ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
-        if size in result.scalars["exact law"]:
-            share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
+        if (exact := result.scalars["exact law"].get(size)) is not None:
             how = {"color": COLORS["exact"], "label": "exact samples"}
-            ax.axhline(share, lw=1, ls="-.", **how)
+            ax.axhline(exact / result.scalars["optimum"][size], lw=1, ls="-.", **how)
         ax.set(title=f"{size} vertices", xlabel="DMALA steps per time step")
         ax.set_xticks(steps)
     axes[0, 0].set_ylabel("fraction of the optimum")
