@@ -13,10 +13,9 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.paths import ROOT
 from tools.prose import is_notes
@@ -38,51 +37,38 @@ GROUPS = {
 OTHERS = "More"
 
 
-@dataclass
-class Page:
-    """A page and, for each of its modules, the names documented there."""
-
-    name: str
-    modules: dict[str, list[str]] = field(default_factory=dict)
-
-
-def collect() -> list[Page]:
-    """Find what each page documents; experiments and kernels are no API."""
-    root = importlib.import_module(PACKAGE)
-    pages = []
-    for found in sorted(pkgutil.iter_modules(root.__path__), key=lambda f: f.name):
-        if found.name.startswith("_") or found.name in NOT_PUBLIC:
-            continue
-        page = Page(found.name)
-        shown: set[int] = set()
-        for module in _walk(f"{PACKAGE}.{found.name}"):
-            names = [n for n in _public(module) if id(getattr(module, n)) not in shown]
-            shown |= {id(getattr(module, name)) for name in names}
-            if names or module.__name__.count(".") == 1:
-                page.modules[module.__name__] = names
-        pages.append(page)
-    return pages
+def collect() -> dict[str, list[str]]:
+    """Return what is documented of each module, the modules of a page in a row."""
+    documented: dict[str, list[str]] = {}
+    shown: set[tuple[str, int]] = set()
+    for module in _walk(PACKAGE):
+        _, page, *inside = [*module.__name__.split("."), ""]
+        names = [
+            n for n in _public(module) if (page, id(getattr(module, n))) not in shown
+        ]
+        shown |= {(page, id(getattr(module, name))) for name in names}
+        if page and (names or len(inside) == 1):
+            documented[module.__name__] = names
+    return documented
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write one MyST page for each `Page`."""
+    """Write one MyST page for each top-level module or sub-package."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = lessons()
-    files = []
-    for page in collect():
-        parts = [f"(api-{page.name})=\n# {PACKAGE}.{page.name}\n"]
-        for module, names in page.modules.items():
-            if module != f"{PACKAGE}.{page.name}":
-                parts.append(f"## {module}\n")
-            parts.append(f"```{{eval-rst}}\n{_directives(module, names, pages)}```\n")
-        file = folder / f"{page.name}.md"
-        file.write_text("\n".join(parts), "utf-8")
-        files.append(file)
-    return files
+    parts: dict[Path, list[str]] = {}
+    for module, names in collect().items():
+        name = module.split(".")[1]
+        top = module == f"{PACKAGE}.{name}"
+        head = f"(api-{name})=\n# {module}\n" if top else f"## {module}\n"
+        body = f"```{{eval-rst}}\n{_directives(module, names, pages)}```\n"
+        parts.setdefault(folder / f"{name}.md", []).extend((head, body))
+    for file, texts in parts.items():
+        file.write_text("\n".join(texts), "utf-8")
+    return list(parts)
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(NamedTuple):
     """A page of a chapter: its folder, its label, the names that its code mentions."""
 
     chapter: str
@@ -112,11 +98,7 @@ def _names_in(cell: dict[str, Any]) -> Iterator[str]:
         roles = re.findall(rf"\{{py:\w+\}}`~?{PACKAGE}\.([\w.]+)`", source)
         yield from (name.rpartition(".")[2] for name in roles)
         return
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # of IPython's own, which the book does not use
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.Attribute):
@@ -134,30 +116,18 @@ def undocumented(html: Path) -> list[str]:
 
     with (html / "objects.inv").open("rb") as stream:
         inventory = InventoryFile.load(stream, "", lambda base, target: target)
-    known = {
-        name
-        for domain, entries in inventory.items()
-        if domain.startswith("py:")
-        for name in entries
-    }
-    return [
-        f"{module}.{name}"
-        for page in collect()
-        for module, names in page.modules.items()
-        for name in names
-        if f"{module}.{name}" not in known
-    ]
+    public = [f"{module}.{n}" for module, names in collect().items() for n in names]
+    return [n for n in public if not any(n in known for known in inventory.values())]
 
 
 def _walk(name: str) -> Iterator[ModuleType]:
     """Yield a module and, depth first, the public modules inside it."""
     module = importlib.import_module(name)
     yield module
-    if name in (f"{PACKAGE}.experiments", f"{PACKAGE}.kernels"):
-        return
-    inside = pkgutil.iter_modules(getattr(module, "__path__", []))
-    for found in sorted(inside, key=lambda f: f.name):
-        if not found.name.startswith("_"):
+    # What is inside of the kernels is no public interface.
+    inside = () if name == f"{PACKAGE}.kernels" else getattr(module, "__path__", ())
+    for found in pkgutil.iter_modules(inside):  # sorted by name
+        if not found.name.startswith("_") and found.name not in NOT_PUBLIC:
             yield from _walk(f"{name}.{found.name}")
 
 
@@ -179,12 +149,10 @@ def _directives(module: str, names: Sequence[str], pages: Sequence[Lesson]) -> s
     for heading, inside in groups.items():
         # A constant has no docstring; the table would quote that of its type.
         listed = [name for name in inside if not _is_constant(getattr(home, name))]
-        if len(groups) > 1 and listed:
-            lines += [f".. rubric:: {heading}", ""]
         if listed:
+            lines += [f".. rubric:: {heading}", ""] if len(groups) > 1 else []
             lines += [".. autosummary::", "   :nosignatures:", ""]
-            lines += [f"   {name}" for name in listed]
-            lines.append("")
+            lines += [*(f"   {name}" for name in listed), ""]
     for name in (name for inside in groups.values() for name in inside):
         lines += _entry(module, name)
         if lesson := lesson_of(name, pages):
@@ -195,11 +163,14 @@ def _directives(module: str, names: Sequence[str], pages: Sequence[Lesson]) -> s
 
 def _grouped(names: Sequence[str], pages: Sequence[Lesson]) -> dict[str, list[str]]:
     """Sort names by the chapter that mentions them first."""
-    groups: dict[str, list[str]] = {heading: [] for heading in GROUPS.values()}
-    groups[OTHERS] = []
-    for name in names:
-        lesson = lesson_of(name, pages)
-        groups[GROUPS[lesson.chapter] if lesson else OTHERS].append(name)
+    found = {name: lesson_of(name, pages) for name in names}
+    headings = {
+        n: GROUPS[page.chapter] if page else OTHERS for n, page in found.items()
+    }
+    groups = {
+        heading: [name for name in names if headings[name] == heading]
+        for heading in (*GROUPS.values(), OTHERS)
+    }
     return {heading: inside for heading, inside in groups.items() if inside}
 
 

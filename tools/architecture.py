@@ -4,11 +4,7 @@ The renderer writes them as a table into the staged copy of the book, so that th
 shows the package as it is. A test compares every import with the floors here.
 """
 
-from collections.abc import Collection
-from pathlib import Path
-
 from tools.api_pages import NOT_PUBLIC
-from tools.paths import ROOT
 
 # Lowest first. On one floor, a module may use those that stand to its left, so the
 # whole list is one order and no cycle is possible.
@@ -24,18 +20,11 @@ FLOORS = {
 }
 
 
-def floors_table(existing: Collection[str]) -> str:
+def floors_table() -> str:
     """Return the floors as a table, the highest first, each part a link."""
     lines = ["| floor | modules |", "|---|---|"]
     for what, parts in reversed(FLOORS.items()):
-        shown = [p for p in parts.split() if p in existing and p[0] != "_"]
+        shown = [p for p in parts.split() if p[0] != "_"]
         linked = [f"`{p}`" if p in NOT_PUBLIC else f"[`{p}`](#api-{p})" for p in shown]
         lines.append(f"| {what} | {', '.join(linked)} |")
     return "\n".join(lines) + "\n"
-
-
-def write_floors(file: Path, package: Path = ROOT / "src" / "ebmtut") -> None:
-    """Write the table of the parts that are there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    existing = {path.stem for path in package.iterdir()}
-    file.write_text(floors_table(existing), "utf-8")

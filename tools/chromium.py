@@ -3,13 +3,13 @@
 ``python -m tools.chromium`` prints the path of the binary that the browser tests use.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from playwright.sync_api import sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -37,8 +37,6 @@ def _runs(path: str) -> bool:
 
 def _of_playwright() -> str:
     """Return the path where Playwright keeps its own Chromium, there or not."""
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as playwright:
         return playwright.chromium.executable_path
 
@@ -49,20 +47,15 @@ def find_chromium() -> str | None:
     ``EBMTUT_CHROMIUM`` comes first, then the usual names on ``PATH``, then
     Playwright's own.
     """
-    chosen = os.environ.get("EBMTUT_CHROMIUM")
-    if chosen:
+    if chosen := os.environ.get("EBMTUT_CHROMIUM"):
         if _runs(chosen):
             return chosen
         raise NoChromiumError(
             f"EBMTUT_CHROMIUM={chosen!r} does not run: it must be the path of a "
             "Chromium binary"
         )
-    for name in NAMES:
-        path = shutil.which(name)
-        if path and _runs(path):
-            return path
-    own = _of_playwright()
-    return own if _runs(own) else None
+    on_path = filter(None, map(shutil.which, NAMES))
+    return next(filter(_runs, [*on_path, _of_playwright()]), None)
 
 
 def _is_debian() -> bool:

@@ -16,8 +16,6 @@ what their numbers must not be taken for, ``"baseline": {"energy": "independent 
 or ``{"ESS": 0.02}``; `tests/book/test_baselines.py` says how they are compared.
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import itertools
@@ -31,7 +29,8 @@ from nbval.plugin import coalesce_streams, find_metadata_tags, get_sanitize_patt
 
 from tools.paths import ROOT
 
-SANITIZE = ROOT / "tests" / "book" / "sanitize.cfg"
+# Regular expressions and their replacements, in order.
+SANITIZE = get_sanitize_patterns((ROOT / "tests/book/sanitize.cfg").read_text("utf-8"))
 
 # What says nothing about a number: counts, names of views, and pictures, whose bytes
 # differ from one machine to the next.
@@ -56,21 +55,7 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 MOST_LINES = 30  # of a difference; the first ones tell enough
 
 
-def read_sanitize_file(path: Path = SANITIZE) -> dict[str, str]:
-    """Read nbval's sanitize file: regular expression -> replacement, in order."""
-    return dict(get_sanitize_patterns(path.read_text()))
-
-
-def _is_ignored(cell: NotebookNode) -> bool:
-    return dict(find_metadata_tags(cell.metadata)).get("check") is False
-
-
-def _tolerance(cell: NotebookNode) -> tuple[float, float]:
-    told = cell.metadata.get("ebmtut", {})
-    return float(told.get("tolerance", 0.0)), float(told.get("share", 0.0))
-
-
-def _texts(cell: NotebookNode, patterns: Mapping[str, str]) -> dict[str, list[str]]:
+def _texts(cell: NotebookNode) -> dict[str, list[str]]:
     """Return what is compared: sanitized texts by kind, such as "stdout"."""
     texts = defaultdict(list)
     # Streams are merged in place, and the notebook is somebody else's.
@@ -78,7 +63,7 @@ def _texts(cell: NotebookNode, patterns: Mapping[str, str]) -> dict[str, list[st
         for kind, text in {**output, **output.get("data", {})}.items():
             if kind not in LEFT_OUT:
                 shown = str(text)
-                for pattern, replacement in patterns.items():
+                for pattern, replacement in SANITIZE:
                     shown = re.sub(pattern, replacement, shown)
                 texts[output.name if kind == "text" else kind].append(shown)
     return texts
@@ -142,24 +127,20 @@ def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     ]
 
 
-def compare_notebooks(
-    stored: NotebookNode, executed: NotebookNode, patterns: dict[str, str]
-) -> list[str]:
+def compare_notebooks(stored: NotebookNode, executed: NotebookNode) -> list[str]:
     """Return what differs between the stored and the executed outputs, cell by cell."""
     stored_cells, executed_cells = _code_cells(stored), _code_cells(executed)
-    sources = [
-        [cell.source for cell in cells] for cells in (stored_cells, executed_cells)
-    ]
-    if sources[0] != sources[1]:
+    if [cell.source for cell in stored_cells] != [c.source for c in executed_cells]:
         return ["the executed copy has other code than the notebook: execute it again"]
     differences = []
     for number, (old, new) in enumerate(
         zip(stored_cells, executed_cells, strict=True), start=1
     ):
-        if _is_ignored(old):
+        if dict(find_metadata_tags(old.metadata)).get("check") is False:
             continue
-        before, now = _texts(old, patterns), _texts(new, patterns)
-        if found := list(_differences(before, now, *_tolerance(old))):
+        told = old.metadata.get("ebmtut", {})
+        allowed = float(told.get("tolerance", 0)), float(told.get("share", 0))
+        if found := list(_differences(_texts(old), _texts(new), *allowed)):
             head = old.source.strip().split("\n")[0]
             details = "\n    ".join(found)
             differences.append(f"code cell {number} ({head}):\n    {details}")

@@ -4,8 +4,6 @@ Each rule is a function from a notebook to the list of its violations; `advice` 
 what is allowed and yet better mended.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -27,9 +25,6 @@ IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
 # Cells whose outputs do not reach the page.
 UNSEEN = {"remove-cell", "remove-output"}
 
-# Folders of one machine: they mean nothing on a reader's.
-MACHINE_PATH = re.compile(r"(?<![\w.~}/])/(?:root|home|Users|work|tmp|mnt)/[\w.-]+")
-
 # The two that hung when executed without a browser (see the issue of nbclient, 312).
 HANGING = re.compile(r"\binteract(?:ive|ive_output|_manual)?\(|\bOutput\(")
 
@@ -47,11 +42,6 @@ def _code_lines(notebook: NotebookNode) -> int:
     cells = [cell for cell in _code(notebook) if INSTALL not in _tags(cell)]
     lines = [line for cell in cells for line in cell.source.splitlines()]
     return sum(bool(line.strip()) and line.lstrip()[0] != "#" for line in lines)
-
-
-def machine_paths(text: str) -> list[str]:
-    """Return the absolute paths of somebody's machine that `text` mentions."""
-    return MACHINE_PATH.findall(text)
 
 
 def one_parameters_cell(notebook: NotebookNode) -> Iterator[str]:
@@ -103,20 +93,6 @@ def short_code(notebook: NotebookNode) -> Iterator[str]:
     for line in lines:
         if len(line) > WIDEST_CODE_LINE:
             yield f"{len(line)} characters, at most {WIDEST_CODE_LINE}: {line.strip()}"
-
-
-def no_machine_paths(notebook: NotebookNode) -> Iterator[str]:
-    """Nothing a reader sees names a folder of the machine that ran it."""
-    for cell in notebook.cells:
-        texts = [cell.source]
-        for output in cell.get("outputs", []):
-            shown = {k: v for k, v in output.get("data", {}).items() if k not in IMAGES}
-            texts += [output.get("text", ""), json.dumps(shown)]
-        for path in machine_paths("\n".join(texts)):
-            yield f"names a path of one machine: {path}"
-    # Papermill leaves the paths of the run in the notebook's own metadata.
-    for path in machine_paths(json.dumps(notebook.metadata.get("papermill", {}))):
-        yield f"metadata of papermill names a path of one machine: {path}"
 
 
 def figures_described(notebook: NotebookNode) -> Iterator[str]:
@@ -183,7 +159,6 @@ RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
         run_in_order,
         no_errors,
         short_code,
-        no_machine_paths,
         figures_described,
         small_tolerances,
         plain_kernel,

@@ -164,9 +164,9 @@ def environment_of_steps(out: Path) -> dict[str, str]:
     told = {"EBMTUT_OFFLINE": "1"}
     if find_spec("platformdirs") is None:
         told["EBMTUT_CACHE"] = str(out / "data")
-    given = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *([given] if given else [])])
-    return told | dict(os.environ) | {"PYTHONPATH": path}
+    path = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    joined = os.pathsep.join(filter(None, path))
+    return told | dict(os.environ) | {"PYTHONPATH": joined}
 
 
 def records(out: Path, source: str) -> dict[str, Record]:

@@ -8,8 +8,6 @@ those of ``_config.yml``, from which the launch buttons take them as well.
     python -m tools.install_cell    # insert or renew the cell in every notebook
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

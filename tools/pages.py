@@ -1,7 +1,5 @@
 """Open pages in headless Chromium with the network cut, and say what is wrong there."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import TimeoutError as TooLate
 
 from tools.chromium import find_chromium, install_chromium
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request
 
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
@@ -140,8 +137,6 @@ class Visit:
 
     def wait_for_widgets(self) -> None:
         """Wait until every widget of the page is drawn."""
-        from playwright.sync_api import TimeoutError as TooLate
-
         try:
             self.page.wait_for_function(WIDGETS_READY, timeout=1000 * self.patience)
         except TooLate:
@@ -213,8 +208,6 @@ def _click_far_end(handle: Locator) -> None:
 @contextmanager
 def open_browser() -> Iterator[Browser]:
     """Start a Chromium with a fresh profile, installed first if there is none."""
-    from playwright.sync_api import sync_playwright
-
     binary = find_chromium() or install_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=[*CUT_OFF])
@@ -229,31 +222,25 @@ def visitor(
     browser: Browser, size: tuple[int, int] = DESKTOP, *, scripts: bool = True
 ) -> Iterator[Visit]:
     """Open a window that notes every request to the outside."""
-    context: BrowserContext = browser.new_context(
+    context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts
     )
     context.set_default_timeout(60_000)
     visit = Visit(context.new_page())
+    wrong = visit.problems
 
-    def note(request: Request) -> None:
-        if not request.url.startswith(LOCAL):
-            visit.problems.append(f"request to the outside: {request.url}")
+    def ask(url: str) -> None:
+        if not url.startswith(LOCAL):
+            wrong.append(f"request to the outside: {url}")
 
-    context.on("request", note)
-    page = visit.page
-    page.on(
-        "websocket",
-        lambda socket: visit.problems.append(f"request to the outside: {socket.url}"),
-    )
-    page.on("pageerror", lambda error: visit.problems.append(f"script error: {error}"))
-    page.on(
-        "console",
-        lambda line: (
-            visit.problems.append(f"console: {line.text} ({line.location.get('url')})")
-            if line.type == "error"
-            else None
-        ),
-    )
+    def say(line: ConsoleMessage) -> None:
+        if line.type == "error":
+            wrong.append(f"console: {line.text} ({line.location.get('url')})")
+
+    context.on("request", lambda request: ask(request.url))
+    visit.page.on("websocket", lambda socket: ask(socket.url))
+    visit.page.on("pageerror", lambda error: wrong.append(f"script error: {error}"))
+    visit.page.on("console", say)
     try:
         yield visit
     finally:
@@ -269,12 +256,9 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 def serve(folder: Path) -> Iterator[str]:
     """Serve `folder` to this machine while the context is open; yields the address."""
     handler = partial(_QuietHandler, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()

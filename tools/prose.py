@@ -8,8 +8,6 @@ they are stored; nothing is executed or rendered.
     python -m tools.prose book/ed/index.ipynb
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

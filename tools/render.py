@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
+from click import unstyle
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from tools.api_pages import write_pages
-from tools.architecture import write_floors
+from tools.architecture import floors_table
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
 from tools.widget_states import add_stills, restore_widgets, widgets_without_state
 
@@ -42,8 +42,7 @@ def render(executed_dir: Path = EXECUTED, out_dir: Path = HTML) -> Path:
 
 def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
     """Copy the book with executed notebooks in place of the stored ones."""
-    if staged.exists():
-        shutil.rmtree(staged)
+    shutil.rmtree(staged, ignore_errors=True)
     skip = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__", ".tmp*")
     staged.mkdir(parents=True)
     for name in ("_config.yml", "_toc.yml"):
@@ -67,7 +66,9 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         add_stills(content)
         nbformat.write(content, staged / relative)
     write_pages(staged / "book" / "api")
-    write_floors(staged / "book" / "_drawn" / "floors.txt")
+    drawn = staged / "book" / "_drawn"
+    drawn.mkdir(exist_ok=True)
+    (drawn / "floors.txt").write_text(floors_table(), "utf-8")
     return staged
 
 
@@ -78,8 +79,7 @@ def build(staged: Path, out_dir: Path) -> Path:
     command += ["-W", "-n", "--keep-going", "--all"]
     done = subprocess.run(command, capture_output=True, text=True)
     made = staged / "_build" / "html"
-    if out_dir.exists():
-        shutil.rmtree(out_dir)
+    shutil.rmtree(out_dir, ignore_errors=True)
     if made.is_dir():
         out_dir.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(made, out_dir)
@@ -113,24 +113,22 @@ def missing_pages(root: Path, html: Path) -> list[str]:
 
 def _complaints(done: subprocess.CompletedProcess[str]) -> str:
     """Return the lines of a build's output that say what is wrong."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + "\n" + done.stderr)
+    text = unstyle(done.stdout + "\n" + done.stderr)
     wrong = re.compile(r"WARNING|ERROR|CRITICAL|[Ee]xception|Error:")
     lines = [line for line in text.splitlines() if wrong.search(line)]
     return "\n".join(dict.fromkeys(lines)) or text[-4000:]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Render the executed book.")
-    parser.add_argument("--executed", type=Path, default=EXECUTED)
     parser.add_argument(
         "--stored", action="store_true", help="render the outputs that are stored"
     )
-    parser.add_argument("-o", "--out", type=Path, default=HTML)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     started = time.perf_counter()
     try:
-        index = render(ROOT if options.stored else options.executed, options.out)
+        index = render(ROOT if options.stored else EXECUTED)
     except RenderError as error:
         print(error, file=sys.stderr)
         return 1

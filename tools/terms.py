@@ -10,8 +10,6 @@ That list may only become shorter.
     python -m tools.terms --update              # drop what has been rewritten
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -117,20 +115,13 @@ def prose_of(path: Path) -> str:
 
 def _python_prose(source: str) -> Iterator[str]:
     """Yield comments and strings; a string of one word is a key, not prose."""
-    comment: list[str] = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.COMMENT:
-                comment.append(token.string.lstrip("#: "))
-            elif token.type not in (tokenize.NL, tokenize.COMMENT) and comment:
-                yield " ".join(comment)
-                comment = []
-            if token.type == tokenize.STRING or token.type == _FSTRING_MIDDLE:
-                word = token.string.strip("rbfuRBFU\"'")
-                if re.search(r"\s", word) or word.startswith("--"):
-                    yield token.string
-    except (tokenize.TokenError, IndentationError):
-        yield source
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string.lstrip("#: ")
+        elif token.type in (tokenize.STRING, _FSTRING_MIDDLE):
+            word = token.string.strip("rbfuRBFU\"'")
+            if re.search(r"\s", word) or word.startswith("--"):
+                yield token.string
 
 
 # Since Python 3.12 an f-string is several tokens.

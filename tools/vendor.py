@@ -10,7 +10,6 @@ To move to a newer version: change `PACKAGES`, run ``--refresh``, put the integr
 that it prints into `PACKAGES`, and open a page with a widget.
 """
 
-import hashlib
 import importlib.metadata
 import json
 import shutil
@@ -18,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from tools.paths import BOOK
@@ -71,11 +71,9 @@ PACKAGES = {
 
 def check(folder: Path = VENDOR) -> list[str]:
     """Compare the vendored files with their recorded hashes."""
-    lines = (folder / SUMS).read_text("utf-8").splitlines()
-    recorded = {tuple(line.split("  ", 1)) for line in lines}
-    present = {(digest, name) for name, digest in _hashes(folder).items()}
-    differ = sorted({name for _, name in recorded ^ present})
-    return [f"not as recorded: {name}" for name in differ]
+    recorded = {*(folder / SUMS).read_text("utf-8").splitlines()}
+    differ = {line.partition("  ")[2] for line in recorded ^ {*_lines(folder)}}
+    return [f"not as recorded: {name}" for name in sorted(differ)]
 
 
 def refresh(folder: Path = VENDOR) -> None:
@@ -86,12 +84,8 @@ def refresh(folder: Path = VENDOR) -> None:
             _copy(_fetch(package, Path(temporary)), package, made / name)
         (made / "requirejs" / "LICENSE").write_text(REQUIREJS_LICENSE, "utf-8")
         _copy_anywidget(made / "anywidget")
-        lines = [
-            f"{digest}  {name}\n" for name, digest in sorted(_hashes(made).items())
-        ]
-        (made / SUMS).write_text("".join(lines), "utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
+        (made / SUMS).write_text("\n".join([*_lines(made), ""]), "utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(made, folder)
 
 
@@ -130,14 +124,13 @@ def _copy_anywidget(target: Path) -> None:
             shutil.copy2(Path(str(distribution.locate_file(path))), target / path.name)
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(
-            path.read_bytes()
-        ).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != SUMS
-    }
+def _lines(folder: Path) -> list[str]:
+    """Return the lines of `SUMS`: the hash and the name of every other file."""
+    return [
+        f"{sha256(p.read_bytes()).hexdigest()}  {p.relative_to(folder).as_posix()}"
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and p.name != SUMS
+    ]
 
 
 def main() -> int:

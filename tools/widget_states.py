@@ -5,8 +5,6 @@ other programs ignore it. It holds the data of the widget. The renderer adds the
 and the style, which it takes from the installed package.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

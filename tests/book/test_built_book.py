@@ -5,17 +5,56 @@ That it builds without a warning is checked where it is built, in tools/render.p
 
 import json
 import re
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
 from ebmtut.cli import main
 from tools.api_pages import undocumented
-from tools.links import dead_links
 from tools.paths import ROOT
 from tools.render import missing_pages, toc_pages
 
 pytestmark = pytest.mark.rendered
+
+
+def links_and_anchors(html):
+    """Return what a page links to and the anchors that it offers."""
+    soup = BeautifulSoup(html, "html.parser")
+    links, anchors = (
+        {str(tag[name]) for name in names for tag in soup.select(f"[{name}]")}
+        for names in (("href", "src"), ("id", "name"))
+    )
+    return links - {""}, anchors | {""}  # the empty one is the page itself
+
+
+def dead_links(html):
+    """Return the internal links that lead nowhere, ``page: link (why)``."""
+    html = html.resolve()
+    pages = {
+        path: links_and_anchors(path.read_text("utf-8"))
+        for path in sorted(html.rglob("*.html"))
+        if "_static" not in path.relative_to(html).parts
+    }
+    dead = []
+    for path, (links, _) in pages.items():
+        for link in sorted(links):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve()
+            if not parts.path:
+                target = path
+            why = ""
+            if parts.path.startswith("/"):
+                why = "absolute: breaks below a folder"
+            elif not target.is_file():
+                why = "no such file"
+            elif target in pages and unquote(parts.fragment) not in pages[target][1]:
+                why = "no such anchor"
+            if why:
+                dead.append(f"{path.relative_to(html)}: {link} ({why})")
+    return dead
 
 
 def test_every_page_is_there(html):

@@ -6,7 +6,7 @@ import warnings
 import nbformat
 import pytest
 
-from tools.compare import compare_notebooks, read_sanitize_file
+from tools.compare import compare_notebooks
 from tools.contract import advice, violations, widgets_that_last
 from tools.paths import ROOT, book_notebooks
 
@@ -34,7 +34,7 @@ def test_contract(notebook):
 def test_stored_outputs_are_what_the_code_prints(notebook, executed):
     stored = nbformat.read(notebook, as_version=4)
     copy = nbformat.read(executed(notebook), as_version=4)
-    differences = compare_notebooks(stored, copy, read_sanitize_file())
+    differences = compare_notebooks(stored, copy)
     assert not differences, "\n".join(differences)
 
 

@@ -28,7 +28,7 @@ def notebook(text, tolerance):
 )
 def test_only_close_decimals_are_forgiven(new, tolerance, agrees):
     stored = notebook("gap 0.20 in 3 runs", tolerance)
-    differences = compare_notebooks(stored, notebook(new, None), {})
+    differences = compare_notebooks(stored, notebook(new, None))
     assert (not differences) == agrees
 
 

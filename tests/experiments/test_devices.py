@@ -10,7 +10,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import ebm_training, networks, planes, wide_planes
+from ebmtut.experiments.dnfs import ebm_training, networks, planes, pretrained_ebm
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.ed import evaluation, recipes
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
@@ -157,8 +157,8 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_ima
     monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
     monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
     monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
-    monkeypatch.setattr(wide_planes, "grid_log_partition", on_a_coarse_grid)
-    for module in (recipes, planes, ebm_training):
+    monkeypatch.setattr(planes, "grid_log_partition", on_a_coarse_grid)
+    for module in (recipes, pretrained_ebm, ebm_training):
         monkeypatch.setattr(module, "MLPEnergy", narrow)
     monkeypatch.setattr(evaluation, "_gap", partial(evaluation._gap, n=200))
     monkeypatch.setattr(coupling_1d, "_LONGEST", 10)

@@ -12,11 +12,11 @@ from ebmtut.experiments.dnfs.graph_problems import (
     GraphProblemConfig,
     Scores,
     exact_scores,
+    fractions,
     graph_job,
     graphs_of,
 )
 from ebmtut.experiments.dnfs.graph_reports import (
-    fractions,
     fractions_table,
     learners_table,
     temperature_table,

@@ -13,13 +13,13 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattice_tables import (
     draw_log_z,
     drawn_each_way,
+    effective_fraction,
     log_z_table,
     seconds_table,
     with_baselines,
 )
 from ebmtut.experiments.dnfs.lattices import (
     EnergyDistribution,
-    effective_fraction,
     energy_distribution,
     rate_bound,
 )

@@ -11,12 +11,12 @@ from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
 from ebmtut.experiments.dnfs.ebm_training import JointConfig, wide_joint
-from ebmtut.experiments.dnfs.pretrained_ebm import PaddedEnergy, _reversed_states
-from ebmtut.experiments.dnfs.wide_planes import (
+from ebmtut.experiments.dnfs.planes import (
     coarse_distribution,
     coarse_picture,
     exact_draws,
 )
+from ebmtut.experiments.dnfs.pretrained_ebm import PaddedEnergy, _reversed_states
 from ebmtut.flows import Flow, HollowTransformer, flow_distributions
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator

@@ -16,13 +16,13 @@ from ebmtut.experiments.pmp.chains import (
     draw,
     start_samples,
     sweep_samples,
-    update_samples,
     work,
 )
 from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
     true_model,
+    update_samples,
 )
 from ebmtut.experiments.pmp.wrong_model import (
     SOLVERS,

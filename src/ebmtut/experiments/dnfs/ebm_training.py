@@ -22,14 +22,14 @@ from ebmtut.data import DENSITIES, DensityData
 from ebmtut.energies import Energy, MLPEnergy
 from ebmtut.experiments.dnfs import planes
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
-from ebmtut.experiments.dnfs.planes import METHODS as SAMPLERS
-from ebmtut.experiments.dnfs.wide_planes import (
+from ebmtut.experiments.dnfs.planes import (
     BITS,
     LISTED,
     coarse_distribution,
     coarse_picture,
     exact_draws,
 )
+from ebmtut.experiments.dnfs.planes import METHODS as SAMPLERS
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     evaluate_density,

@@ -1,8 +1,8 @@
-"""Fractions of the optimum: verdicts, the figure and the tables of graph problems."""
+"""Tables and pictures of graph problems, for the pages."""
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,120 +13,14 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.captions import spread, table_of
+from ebmtut.experiments.dnfs.graph_problems import fractions, refined
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
-from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
+from ebmtut.experiments.verdicts import mean_and_stderr
+from ebmtut.plotting import OKABE_ITO
 from ebmtut.results import Cell, Result, Table
 
 #: The methods that the page shows; the notes show all.
 SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")
-
-#: Fractions that the best sample of the flow with DMALA is to reach.
-TARGETS = {
-    "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},
-    "max-cut": {"16-20": 0.998, "32-40": 0.999, "64-75": 0.991},
-}
-
-
-def refined(name: str, n_refine: int) -> str:
-    """Name a flow with DMALA steps after each of its own."""
-    return f"{name} + DMALA {n_refine}" if n_refine else name
-
-
-def fractions(result: Result, size: str, metric: str) -> list[float]:
-    """Mean score over the mean optimum, a seed at a time."""
-    optimum = result.scalars["optimum"][size]
-    return [value / optimum for value in result.scalars["table"][size][metric]]
-
-
-_LINES = {
-    "DNFS + DMALA {}": ("DNFS", "o", "flow + DMALA"),
-    "DMALA {}": ("DMALA", "s", "annealed DMALA"),
-    "Gibbs {}": ("Gibbs", "^", "annealed Gibbs"),
-}
-
-
-def draw_fractions(result: Result) -> Figure:
-    """Draw the fraction of the optimum over the steps of refinement, size by size."""
-    sizes = list(result.scalars["table"])
-    steps = [n for n in result.config["refinements"] if n]
-    figsize = panel_size(1, len(sizes), aspect=0.6 if len(sizes) == 1 else 1.3)
-    figure, axes = plt.subplots(1, len(sizes), figsize=figsize, squeeze=False)
-    for ax, size in zip(axes[0], sizes, strict=True):
-        for name, (color, marker, label) in _LINES.items():
-            for kind, style in (("", "-"), (": best", "--")):
-                values = [fractions(result, size, name.format(n) + kind) for n in steps]
-                how: Any = {"color": COLORS[color], "label": None if kind else label}
-                ax.plot(steps, np.mean(values, 1), marker + style, ms=4, lw=1, **how)
-        alone = float(np.mean(fractions(result, size, "DNFS")))
-        ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
-        ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
-        if size in result.scalars["exact law"]:
-            share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
-            how = {"color": COLORS["exact"], "label": "exact samples"}
-            ax.axhline(share, lw=1, ls="-.", **how)
-        ax.set(title=f"{size} vertices", xlabel="DMALA steps per time step")
-        ax.set_xticks(steps)
-    axes[0, 0].set_ylabel("fraction of the optimum")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
-    return figure
-
-
-def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
-    """Compare sizes with the paper, and fractions of the optimum with bounds."""
-    config = result.config
-    most = max(config["refinements"])
-    excuse = "other graphs of the same kind, whose optimum differs: compare the shares "
-    excuse += "of the optimum"
-    if result.scale == "quick":
-        excuse = "a reduced setting: fewer graphs, shorter training"
-    rows = {
-        "untrained DNFS": "untrained DNFS",
-        "DNFS": "DNFS",
-        "DMALA": f"DMALA {most}",
-        "DNFS + DMALA": f"DNFS + DMALA {most}",
-    }
-    for size, metrics in result.scalars["table"].items():
-        for row, metric in rows.items():
-            where = (f"dnfs/{config['problem']}", table, row, prefix + size)
-            yield compare(*where, metrics[metric], excuse=excuse)
-        yield from _refinements(result, size, prefix + size, excuse)
-        learned, bare = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
-        gap = np.subtract(learned, bare)
-        name = f"{prefix}{size}: fraction of the optimum that training adds"
-        # An untrained flow adds nothing to itself.
-        yield claim(name, list(gap), "at least", 0.05, baseline=0.0)
-        for steps in (0, most):
-            chains = fractions(result, size, f"DMALA {steps}")
-            gains = [
-                np.subtract(fractions(result, size, refined(flow, steps)), chains)
-                for flow in ("DNFS", "untrained DNFS")
-            ]
-            null, _ = mean_and_stderr(list(gains[1]))
-            kind = "flow alone: lead" if not steps else "lead"
-            name = f"{prefix}{size}: {kind} over DMALA with equally many evaluations"
-            yield claim(name, list(gains[0]), "at least", 0, baseline=null)
-        # No claim of what was learned: chains alone may reach as much.
-        best = fractions(result, size, f"{refined('DNFS', most)}: best")
-        name = f"{prefix}{size}: best of {config['n_copies']} samples over the optimum"
-        target = TARGETS[config["problem"]][size]
-        yield claim(name, best, "at least", target, sanity=True)
-
-
-def _refinements(result: Result, size: str, column: str, excuse: str) -> Verdicts:
-    """Set sizes by DMALA steps beside the paper's, where it prints any."""
-    problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
-    if name not in [table.name for table in get_fact(problem).tables]:
-        return
-    for steps in (n for n in result.config["refinements"] if n):
-        for row, metric in (
-            ("DMALA", f"DMALA {steps}"),
-            ("DNFS + DMALA", refined("DNFS", steps)),
-        ):
-            values = result.scalars["table"][size][metric]
-            where = (problem, name, row, str(steps))
-            yield compare(*where, values, excuse=excuse)
 
 
 @checked

@@ -1,6 +1,7 @@
 """Row dnfs/ising (Figures 5 and 15): sampling the 10x10 Ising model."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -44,7 +45,7 @@ def draw_histograms(result: Result) -> Figure:
     for ax in axes.flat[len(shown) :]:
         ax.set_visible(False)
     found = {m: result.arrays[f"energies/{m}/{column}"] for m in shown}
-    bins = lattices.energy_bins([*found.values()], sigma)
+    bins = energy_bins([*found.values()], sigma)
     levels, chances = lattices.energy_distribution(side, sigma)
     density = np.histogram(levels, bins, weights=chances)[0] / np.diff(bins)
     for ax, (method, values) in zip(axes.flat, found.items(), strict=False):
@@ -59,6 +60,16 @@ def draw_histograms(result: Result) -> Figure:
     for ax in axes[:, 0]:
         ax.set_ylabel("density")
     return figure
+
+
+def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
+    """Edges of bins that hold equally many levels, which lie 8 sigma apart."""
+    low = min(float(np.quantile(e, 0.002, method="lower")) for e in energies)
+    high = max(float(np.quantile(e, 0.998)) for e in energies)
+    level = 8 * abs(sigma)
+    width = level * max(1, round((high - low) / level / 30))
+    first = low - level / 2
+    return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
 
 
 def check_ising(result: Result) -> Verdicts:

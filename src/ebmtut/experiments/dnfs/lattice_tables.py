@@ -158,7 +158,7 @@ def seconds_table(result: Result, column: str) -> Table:
         means = rows[name]["weighted energy"]
         if len(means) > 1:
             exact = lattices.energy_distribution(side, sigma)
-            share = lattices.effective_fraction(means, exact, n)
+            share = effective_fraction(means, exact, n)
             found[name] = [share], rows[name]["sample cpu ms"]
     columns: dict[str, list[Cell]] = {"method": [SHOWN.get(m, m) for m in found]}
     columns["ESS"] = [fmean(ess) for ess, _ in found.values()]
@@ -324,6 +324,16 @@ def draw_scaling(result: Result) -> Figure:
             how["textcoords"] = "offset points"
             ax.annotate(label, (side, value), shift, **how)
     return figure
+
+
+def effective_fraction(
+    means: list[float], distribution: lattices.EnergyDistribution, n: int
+) -> float:
+    """Effective fraction of dependent samples, by the spread of mean energies."""
+    mean = float(distribution.levels @ distribution.chances)
+    variance = float((distribution.levels - mean) ** 2 @ distribution.chances)
+    error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
+    return variance / n / error
 
 
 def _by_side(result: Result, method: str) -> dict[int, tuple[float, float]]:

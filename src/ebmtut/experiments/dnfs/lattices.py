@@ -6,7 +6,6 @@ the energy and of two spins are those of `ebmtut.exact.torus`.
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -310,16 +309,6 @@ def rate_bound(flow: flows.Flow, n_steps: int, *, generator: torch.Generator) ->
     return 2 * flow.largest_rate(pilot.states)
 
 
-def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
-    """Edges of bins that hold equally many levels, which lie 8 sigma apart."""
-    low = min(float(np.quantile(e, 0.002, method="lower")) for e in energies)
-    high = max(float(np.quantile(e, 0.998)) for e in energies)
-    level = 8 * abs(sigma)
-    width = level * max(1, round((high - low) / level / 30))
-    first = low - level / 2
-    return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
-
-
 class EnergyDistribution(NamedTuple):
     """Levels of the energy, in nats, and the probability of each."""
 
@@ -347,16 +336,6 @@ def distribution_distance(
             energies, distribution.levels, weights, distribution.chances
         )
     )
-
-
-def effective_fraction(
-    means: list[float], distribution: EnergyDistribution, n: int
-) -> float:
-    """Effective fraction of dependent samples, by the spread of mean energies."""
-    mean = float(distribution.levels @ distribution.chances)
-    variance = float((distribution.levels - mean) ** 2 @ distribution.chances)
-    error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
-    return variance / n / error
 
 
 def drawn_distances(

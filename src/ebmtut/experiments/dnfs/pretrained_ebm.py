@@ -1,44 +1,46 @@
 """Row dnfs/pretrained-ebm (Figures 4 and 11): samplers of a learned energy.
 
 With few bits a distribution is a sum over all states; with the paper's 32 it is an
-estimate, as `wide_planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.1 and
+estimate, as `planes` makes it. Source: Ou, Zhang and Li (2025), Section 4.1 and
 Appendix E.1.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 
 from ebmtut import flows
 from ebmtut.checks import Count, InputError, OneOf, Range, checked
-from ebmtut.data import DENSITIES
-from ebmtut.energies import Energy, EnergyFunction
+from ebmtut.data import DENSITIES, DensityData
+from ebmtut.energies import Energy, EnergyFunction, MLPEnergy
 from ebmtut.experiments.dnfs import planes
-from ebmtut.experiments.dnfs.planes import means_of
-from ebmtut.experiments.dnfs.wide_planes import (
+from ebmtut.experiments.dnfs.planes import (
     BITS,
     COARSE,
     LISTED,
     coarse_distribution,
     coarse_picture,
-    data_distribution,
     exact_draws,
+    means_of,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
+from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
-from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train_flow
+from ebmtut.states import enumerate_states
+from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train, train_flow
 
 #: Claimed of the flow: the total variation distance.
 MAX_TV = 0.05
@@ -220,6 +222,31 @@ def _reversed_states(
     return torch.stack(states[::-1])
 
 
+@cache
+def pretrained_energy(
+    density: str, n_bits: int, n_steps: int, seed: int
+) -> tuple[MLPEnergy, Tensor]:
+    """Learn an energy by energy discrepancy, as in the first chapter."""
+    p = planes.plane_distribution(density, n_bits)
+    states = enumerate_states(2 * n_bits).float()
+    perturbation = Grid()
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return states[torch.multinomial(p, n, True, generator=generator)]
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return energy_discrepancy_loss(
+            energy, x, perturbation, n_negatives=16, generator=generator
+        )
+
+    fresh = MLPEnergy(2 * n_bits, 128, 3, generator=make_generator(seed))
+    optimizer = TrainConfig(n_steps, learning_rate=5e-3, precision="float32")
+    fit = train(fresh, loss, sample, optimizer, generator=make_generator(seed))
+    energy = cast(MLPEnergy, fit.energy)
+    with torch.no_grad():
+        return energy, energy(states)
+
+
 def plane_job(
     method: str,
     density: str,
@@ -231,7 +258,7 @@ def plane_job(
     """Train one sampler on one learned energy, and score its exact distribution."""
     if config.n_bits == BITS:
         return _wide_job(method, density, config, seed, checkpoint, device)
-    energy, table = planes.pretrained_energy(
+    energy, table = pretrained_energy(
         density, config.n_bits, config.n_energy_steps, seed
     )
     target = (-table.double()).softmax(0)
@@ -448,6 +475,11 @@ def _balanced(
     return policy, seconds
 
 
+def data_distribution(density: str, n: int, *, generator: torch.Generator) -> Tensor:
+    """Distribution of the leading bits of held-out data."""
+    return coarse_distribution(DensityData(density).sample_bits(n, generator=generator))
+
+
 def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> Outcome:
     """Picture each energy's distribution; return its distance from the data."""
     arrays, away = {}, {}
@@ -459,7 +491,7 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
             data = data_distribution(density, 5 * n, generator=make_generator(seed))
         else:
             picture = planes.plane_picture
-            _, table = planes.pretrained_energy(density, config.n_bits, n_steps, seed)
+            _, table = pretrained_energy(density, config.n_bits, n_steps, seed)
             exact = (-table.double()).softmax(0)
             data = planes.plane_distribution(density, config.n_bits)
         arrays[f"exact/{density}"] = planes.pictures(exact, picture)

@@ -18,7 +18,6 @@ from ebmtut import losses
 from ebmtut.checks import Count, NonNegative, OneOf, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.ed.recipes import discrepancy
 from ebmtut.experiments.experiment import Cells, Names, Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import bernoulli, make_generator
@@ -170,9 +169,9 @@ def held_out_loss(
         if method not in DISCREPANCIES:
             return losses.pseudo_likelihood_loss(Ising(coupling), x).item()
         noise = noise_of(method, config, x.shape[1])
-        loss = discrepancy(noise, config.n_negatives, config.stabilizer, None)
-        generator = make_generator(seed, str(x.device))
-        return loss(Ising(coupling), x, generator=generator).item()
+        how: Any = {"n_negatives": config.n_negatives, "stabilizer": config.stabilizer}
+        how["generator"] = make_generator(seed, str(x.device))
+        return losses.energy_discrepancy_loss(Ising(coupling), x, noise, **how).item()
 
 
 def ising_job(

@@ -6,9 +6,8 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import variants
-from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
-from ebmtut.experiments.ed.recipes import Recipe
+from ebmtut.experiments.ed.recipes import PAPER_RECIPE, Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import DIVERGED_GAP
@@ -60,7 +59,7 @@ EXPERIMENT = variants.ablation(
     presets={
         "quick": AblationConfig(_LIVE, evaluation=QUICK_EVALUATION),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
-        "paper": AblationConfig(_epsilon(PAPER.recipe, _USUAL, _EXTREME)),
+        "paper": AblationConfig(_epsilon(PAPER_RECIPE, _USUAL, _EXTREME)),
     },
     figure=draw_epsilon,
     check=check_epsilon,

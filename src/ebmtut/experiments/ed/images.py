@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from ebmtut import samplers
+from ebmtut import losses, samplers
 from ebmtut.checks import (
     Count,
     DivergenceError,
@@ -31,7 +31,7 @@ from ebmtut.checks import (
 )
 from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
-from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
+from ebmtut.experiments.ed.negatives import flips, persistent
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool
@@ -40,7 +40,7 @@ from ebmtut.paths import BasePath
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
-from ebmtut.training import TrainConfig, TrainResult, train
+from ebmtut.training import Loss, TrainConfig, TrainResult, train
 
 # Ink of a one: Omniglot's thin strokes leave less than a half in an averaged pixel.
 _INK = 0.2
@@ -235,13 +235,14 @@ def fit_images(
         start = sample(model.batch_size, generator=generator)
         chains = PersistentChains(start, n_steps=CHAINS[model.method])
         buffers["chains"] = chains.x
-        loss = persistent(chains, model.sampler)
+        loss: Loss = persistent(chains, model.sampler)
     else:
-        loss = discrepancy(
-            model.perturbation(data.side),
-            model.n_negatives,
-            model.stabilizer,
-            model.n_backward,
+        loss = partial(
+            losses.energy_discrepancy_loss,
+            perturbation=model.perturbation(data.side),
+            n_negatives=model.n_negatives,
+            stabilizer=model.stabilizer,
+            n_backward=model.n_backward,
         )
     return train(
         model.energy(data, seed).to(device),

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import variants
-from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
-from ebmtut.experiments.ed.recipes import Recipe
+from ebmtut.experiments.ed.recipes import ED_METHODS, PAPER_RECIPE, Recipe, density_job
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig, gap_of
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import DIVERGED_GAP
@@ -146,7 +145,7 @@ EXPERIMENT = variants.ablation(
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _OTHER_EPS
         ),
-        "paper": AblationConfig(_w_and_m(PAPER.recipe, ED_METHODS, _ALL_W, _ALL_M)),
+        "paper": AblationConfig(_w_and_m(PAPER_RECIPE, ED_METHODS, _ALL_W, _ALL_M)),
     },
     figure=draw_w_and_m,
     check=check_w_and_m,

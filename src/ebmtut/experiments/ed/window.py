@@ -7,9 +7,8 @@ from itertools import product
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import variants
-from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
-from ebmtut.experiments.ed.recipes import Recipe
+from ebmtut.experiments.ed.recipes import PAPER_RECIPE, Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
@@ -47,7 +46,7 @@ EXPERIMENT = variants.ablation(
             _windows(LIVE, (2, 32), (LIVE.n_negatives,)), evaluation=QUICK_EVALUATION
         ),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
-        "paper": AblationConfig(_windows(PAPER.recipe, (2, 4, 8, 16, 32), (32,))),
+        "paper": AblationConfig(_windows(PAPER_RECIPE, (2, 4, 8, 16, 32), (32,))),
     },
     figure=draw_window,
     check=check_window,

@@ -61,15 +61,6 @@ def work(
     return Work(updates, updates * n_sites if kind == "GWG" else updates, 0.0)
 
 
-def equal_sweeps(n_updates: int, n_sites: int) -> int:
-    """Sweeps of PMP that take no longer than GWG's single-site updates.
-
-    An update of GWG evaluates all n sites, a sweep of PMP n^2 / 2 pairs; a pair takes
-    less than a fifth of the time of a site.
-    """
-    return max(1, 10 * n_updates // n_sites)
-
-
 def random_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:
     """Draw uniform random bits, (n, n_sites)."""
     half = torch.full((n, n_sites), 0.5, device=generator.device)
@@ -148,22 +139,3 @@ def sweep_samples(
         return Chains(advance(method, model, state.x, n_sweeps, generator=generator))
     n = len(state.x)
     return Chains(draw(method, model, n, (n_sweeps,), generator=generator)[n_sweeps])
-
-
-def update_samples(
-    state: Chains,
-    model: BoltzmannMachine,
-    *,
-    method: str,
-    n_updates: int,
-    generator: torch.Generator,
-) -> Chains:
-    """Move persistent chains on by single sites, in turn or as GWG chooses them."""
-    x, done = state.x, state.n_updates + n_updates
-    if METHODS[method].kind == "GWG":
-        return Chains(boltzmann_gwg(model, x, n_updates, generator=generator), done)
-    x, weight = x.clone(), model.symmetric_weight.detach()
-    for site in torch.arange(state.n_updates, done) % model.n_sites:
-        logit = x @ weight[site] + model.bias[site].detach()
-        x[:, site] = bernoulli(logit.sigmoid(), generator=generator)
-    return Chains(x, done)

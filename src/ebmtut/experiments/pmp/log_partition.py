@@ -20,7 +20,6 @@ from ebmtut.exact import (
     transfer_log_partition,
 )
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
-from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import (
     exact_perturb_and_map,
@@ -281,7 +280,8 @@ def no_method_differs(result: Result) -> Result:
     table = result.scalars["table"]
     arrays = {f"{name}/PMP": result.arrays[f"{name}/MPLP"] for name in table}
     table = {name: row | {"PMP": row["MPLP"]} for name, row in table.items()}
-    return replace(with_table(result, table), arrays=result.arrays | arrays)
+    scalars = result.scalars | {"table": table}
+    return replace(result, scalars=scalars, arrays=result.arrays | arrays)
 
 
 def log_partition_table(result: Result, *ensembles: str) -> Table:

@@ -30,7 +30,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
-from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -248,7 +248,7 @@ def independent_bits(result: Result) -> Result:
         }
         for size, ways in result.scalars["table"].items()
     }
-    return with_table(result, table)
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 #: The errors by what is kept, a column for each number of sweeps.

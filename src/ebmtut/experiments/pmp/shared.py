@@ -59,18 +59,13 @@ def baseline(result: Result, of: Callable[[str], float | None]) -> Result:
         }
         for method, row in result.scalars["table"].items()
     }
-    return with_table(result, table)
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 def parts(runs: Runs) -> tuple[Runs, Runs]:
     """Split runs into those of the whole problem and those of the reduced one."""
     small = {names: found for names, found in runs.items() if names[0] == "reduced"}
     return {names: runs[names] for names in runs if names not in small}, small
-
-
-def with_table(result: Result, table: Mapping[str, Any], **scalars: Any) -> Result:
-    """Return a result with another table, and other scalars: that of a baseline."""
-    return replace(result, scalars=result.scalars | {"table": table} | scalars)
 
 
 def draw_curves(
