@@ -117,7 +117,7 @@ def gibbs_ot():
 @pytest.mark.parametrize(
     ("sentence", "holds"),
     [
-        ("within 0.02 {term}`nats <nat>` of the entropy", energy_discrepancy),
+        ("within about 0.02 {term}`nats <nat>` of the entropy", energy_discrepancy),
         ("0.4 and 0.5](#ed-ising-rmse) cannot be distinguished", strong_couplings),
         ("divergence of 0.30 nats in nine CPU seconds", recovery),
         ("of its parameters is 0.12 nats from the data", max_product),
