@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.images import distances_of
 from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
@@ -201,18 +200,18 @@ def check_long_run(result: Result) -> Verdicts:
     if LONGER not in table:
         return
     row = table[LONGER]
-    long = np.array(distances_of(row))
+    long = np.array(shared.distances_of(row))
     of: dict[str, Any] = {"n_seeds": len(long)}
     label = f"{LONGER}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
     yield claim(label, finished, "at least", 1.0, sanity=True, **of)
     if "recipe" in table:
-        worst = float(np.max(long / distances_of(table["recipe"])))
+        worst = float(np.max(long / shared.distances_of(table["recipe"])))
         label = f"{LONGER}: distance over the recipe's, in the worst seed"
         yield claim(label, worst, "at most", 0.8, **of)
     for metric in ("distance of the longest", "after the walk"):
-        ratios = (distances_of(row, metric) / long).tolist()
+        ratios = (shared.distances_of(row, metric) / long).tolist()
         label = f"{LONGER}: {metric}, over the distance of its samples"
         yield claim(label, ratios, "at most", 1.5)
 
