@@ -235,8 +235,8 @@ def check_ablation(result: Result) -> Verdicts:
     if COOLED in variants:
         finished = np.isfinite(distances_of(variants[COOLED]))
         label = f"{COOLED}, at four times the rate: fraction of runs that reach the end"
-        of = {"n_seeds": len(finished)}
-        yield claim(label, float(finished.mean()), "at least", 1.0, **of)
+        n = len(finished)
+        yield claim(label, float(finished.mean()), "at least", 1.0, n_seeds=n)
     recipes = table.get("recipes", {})
     if LIVED in recipes:  # what a page trains live
         found, known = distances_of(recipes[LIVED]), result.scalars["known"]
