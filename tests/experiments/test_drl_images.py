@@ -171,7 +171,7 @@ def test_an_alarm_is_a_result_and_not_an_error():
     # A rate at which no energy survives.
     hot = replace(TINY, head="signed", trust=0.0, learning_rate=1.0, n_steps=200)
     stopped = train_images(hot, 0)
-    assert 0 <= stopped.stopped_at < 200
+    assert 0 <= stopped.cost["steps"] < 200
     assert "gap" in stopped.message or "diverged" in stopped.message
 
 

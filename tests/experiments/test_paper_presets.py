@@ -10,15 +10,14 @@ from ebmtut.data import DataUnavailable
 from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.drl import images as image_sets
 from ebmtut.experiments.drl import long_run
-from ebmtut.experiments.drl.images import (
+from ebmtut.experiments.drl.images import draw_images, train_images
+from ebmtut.experiments.drl.paper_images import (
     BEDROOMS,
     CELEBA,
     CHURCHES,
     CHURCHES_128,
     CIFAR10,
     T1K,
-    draw_images,
-    train_images,
 )
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
@@ -139,7 +138,7 @@ def test_the_recipes_of_photographs_learn(name, few_photographs):
     """With few channels; `drl/architectures` builds the networks in full."""
     recipe = cut(RECIPES[name], FEW | {"n_levels": 1000}, **_PHOTOS)
     trained = train_images(recipe, 0)
-    assert not trained.message and trained.stopped_at == 4
+    assert not trained.message and trained.cost["steps"] == 4
     if recipe.n_levels == 6:
         drawn = draw_images(trained.energy, recipe, 3, generator=make_generator(1))
         assert drawn.shape[:2] == (8, 3) and bool(drawn.isfinite().all())

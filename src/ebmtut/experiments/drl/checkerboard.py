@@ -160,32 +160,24 @@ def squares() -> list[list[float]]:
     return found
 
 
-def _square_masses(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    """Return the squares' masses on level 0, of the energy and among the samples."""
-    log_q = result.arrays["density/recovery"][0].astype(float)
-    x, y = result.arrays["samples/recovery"][0].T
-    edges = np.linspace(-PLANE.extent, PLANE.extent, PLANE.n + 1)
-    marked, n = label(exact_log_density("checkerboard").isfinite().numpy())
-    energy, samples = (
-        np.array([mass[marked == k + 1].sum() / mass.sum() for k in range(n)])
-        for mass in (np.exp(log_q), np.histogram2d(y, x, [edges, edges])[0])
-    )
-    return energy, samples
-
-
 def draw_squares(result: Result) -> Figure:
     """Draw the density of level 0, and the masses of its numbered squares."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(4.8, 2.4))
-    _density(left, result.arrays["density/recovery"][0].astype(float), numbered=True)
+    log_q = result.arrays["density/recovery"][0].astype(float)
+    _density(left, log_q, numbered=True)
     # The squares are all that is to be seen.
     reach = max(squares()[-1]) + 0.3
     left.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
     left.spines[:].set_visible(True)
     left.set_title("energy: density")
-    masses = _square_masses(result)
-    place = np.arange(1, len(masses[0]) + 1)
-    for mass, shift, color in zip(masses, (-0.2, 0.2), ("C0", "C1"), strict=True):
-        right.bar(place + shift, mass, 0.4, color=color)
+    x, y = result.arrays["samples/recovery"][0].T
+    edges = np.linspace(-PLANE.extent, PLANE.extent, PLANE.n + 1)
+    counts = np.histogram2d(y, x, [edges, edges])[0]
+    marked, n = label(exact_log_density("checkerboard").isfinite().numpy())
+    place = np.arange(1, n + 1)
+    for mass, shift, color in ((np.exp(log_q), -0.2, "C0"), (counts, 0.2, "C1")):
+        of_squares = [mass[marked == k].sum() / mass.sum() for k in place]
+        right.bar(place + shift, of_squares, 0.4, color=color)
     right.axhline(1 / len(place), color="k", lw=0.8, ls="--")
     of: dict[str, Any] = {"ha": "center", "transform": right.transAxes}
     right.text(0.5, 0.85, "energy", color="C0", **of)

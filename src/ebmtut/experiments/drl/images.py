@@ -32,7 +32,7 @@ from ebmtut.checks import (
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
+from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator, normal
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
@@ -50,7 +50,22 @@ class ImageSet(NamedTuple):
     source: str
 
 
-def _digits8() -> tuple[Tensor, Tensor, int, str]:
+def _divided(data: loaders.ImageData, held_out: loaders.ImageData) -> ImageSet:
+    parts = ((2 * part.images - 1, part.labels) for part in (data, held_out))
+    return ImageSet(*next(parts), *next(parts), data.source)
+
+
+def _shuffled(data: loaders.ImageData, n_held_out: int, shrink: int = 1) -> ImageSet:
+    """Average blocks of pixels, and hold images out, always the same ones."""
+    images = nn.functional.avg_pool2d(data.images[:, None], shrink)[:, 0]
+    order = torch.randperm(len(images), generator=make_generator(0))
+    parts = (order[n_held_out:], order[:n_held_out])
+    return _divided(
+        *(data._replace(images=images[k], labels=data.labels[k]) for k in parts)
+    )
+
+
+def _digits8() -> loaders.ImageData:
     try:
         from sklearn.datasets import load_digits as load_small_digits
     except ImportError as error:
@@ -58,56 +73,47 @@ def _digits8() -> tuple[Tensor, Tensor, int, str]:
             "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
         ) from error
     data = load_small_digits()
-    images = torch.from_numpy(data.images).float() / 16.0
-    return images, torch.from_numpy(data.target).long(), 500, "scikit-learn's digits"
+    images, labels = torch.from_numpy(data.images), torch.from_numpy(data.target)
+    return loaders.ImageData(images.float() / 16, labels, "scikit-learn's digits")
 
 
-def _mnist(side: int) -> tuple[Tensor, Tensor, int, str]:
+def _mnist() -> loaders.ImageData:
     # The 10,000 test images suffice here, and are what a machine without a
-    # network may have; they are divided into 8,000 and 2,000.
-    data = loaders.load_digits("test", generator=make_generator(0))
-    images = data.images
-    if side == 14:
-        images = nn.functional.avg_pool2d(images[:, None], 2)[:, 0]
-    return images, data.labels, 2000, data.source
+    # network may have.
+    return loaders.load_digits("test", generator=make_generator(0))
 
 
-def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
-    data = loaders.load_faces(generator=make_generator(0))
-    images = nn.functional.avg_pool2d(data.images[:, None], 64 // side)[:, 0]
-    return images, data.labels, 80, data.source
+def _faces() -> loaders.ImageData:
+    return loaders.load_faces(generator=make_generator(0))
 
 
-#: The sets that are divided here, with the number of held-out images and the source.
-DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
-    "digits 8x8": _digits8,
-    "MNIST 14x14": lambda: _mnist(14),
-    "MNIST 28x28": lambda: _mnist(28),
-    "faces 32x32": lambda: _faces(32),
+#: The sets that are divided here.
+DATA: Mapping[str, Callable[[], ImageSet]] = {
+    "digits 8x8": lambda: _shuffled(_digits8(), 500),
+    "MNIST 14x14": lambda: _shuffled(_mnist(), 2000, shrink=2),
+    "MNIST 28x28": lambda: _shuffled(_mnist(), 2000),
+    "faces 32x32": lambda: _shuffled(_faces(), 80, shrink=2),
 }
 
 
-def _divided(data: loaders.ImageData, held_out: loaders.ImageData) -> ImageSet:
-    parts = ((2 * part.images - 1, part.labels) for part in (data, held_out))
-    return ImageSet(*next(parts), *next(parts), data.source)
-
-
-def _lsun(category: str, side: int, n: int | None = None) -> ImageSet:
+def _lsun(category: str, side: int) -> ImageSet:
     held_out = loaders.load_lsun(category, "validation", side=side)
+    n = _N_BEDROOMS if category == "bedroom" else None
     return _divided(loaders.load_lsun(category, side=side, n=n), held_out)
 
 
 _PARTS = ("train", "test")
 #: As many bedrooms as there are churches, of three million: what fits into memory.
 _N_BEDROOMS = 126_227
-#: Photographs, which their authors have divided. The book ships none of them.
-PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
-    "CIFAR-10": lambda: _divided(*map(loaders.load_cifar10, _PARTS)),
-    "CelebA 64x64": lambda: _divided(*map(loaders.load_celeba, _PARTS)),
-    "LSUN churches 64x64": lambda: _lsun("church_outdoor", 64),
-    "LSUN churches 128x128": lambda: _lsun("church_outdoor", 128),
-    "LSUN bedrooms 64x64": lambda: _lsun("bedroom", 64, _N_BEDROOMS),
-    "LSUN bedrooms 128x128": lambda: _lsun("bedroom", 128, _N_BEDROOMS),
+#: Photographs, which their authors have divided, with the network of each. The book
+#: ships none of them.
+PHOTOGRAPHS: Mapping[str, tuple[str, Callable[[], ImageSet]]] = {
+    "CIFAR-10": ("cifar10", lambda: _divided(*map(loaders.load_cifar10, _PARTS))),
+    "CelebA 64x64": ("celeba64", lambda: _divided(*map(loaders.load_celeba, _PARTS))),
+    "LSUN churches 64x64": ("lsun_church64", lambda: _lsun("church_outdoor", 64)),
+    "LSUN churches 128x128": ("lsun_church128", lambda: _lsun("church_outdoor", 128)),
+    "LSUN bedrooms 64x64": ("lsun_bedroom64", lambda: _lsun("bedroom", 64)),
+    "LSUN bedrooms 128x128": ("lsun_bedroom128", lambda: _lsun("bedroom", 128)),
 }
 #: How many images teach a classifier which way up they are, where they have no classes.
 _TURNED = 10_000
@@ -117,13 +123,7 @@ _TURNED = 10_000
 def image_set(name: str) -> ImageSet:
     """Load a set and divide it, always in the same way."""
     check_choice("data", name, (*DATA, *PHOTOGRAPHS))
-    if name in PHOTOGRAPHS:
-        return PHOTOGRAPHS[name]()
-    images, labels, n_held_out, source = DATA[name]()
-    order = torch.randperm(len(images), generator=make_generator(0))
-    images, labels = 2 * images[order] - 1, labels[order]
-    held_out = images[:n_held_out], labels[:n_held_out]
-    return ImageSet(images[n_held_out:], labels[n_held_out:], *held_out, source)
+    return DATA[name]() if name in DATA else PHOTOGRAPHS[name][1]()
 
 
 #: Options of `train_image_judge` where its defaults classify fewer than 98 percent: the
@@ -153,6 +153,14 @@ def accuracy_of(name: str) -> float:
     chosen = classifier_of(name).probabilities(data.held_out).argmax(1)
     return float((chosen == data.held_out_labels).double().mean())
 
+
+#: Of samples with classes: a metric, its words, its bound, and whether this is a sanity
+#: check, since samples of a Gaussian fit are of all classes, too.
+CLASS_BOUNDS: tuple[tuple[str, str, Any, float, bool], ...] = (
+    ("confidence", "confidence of the classifier", "at least", 0.9, False),
+    ("rarest class", "fraction of the rarest class", "at least", 0.04, True),
+    ("commonest class", "fraction of the most common class", "at most", 0.2, True),
+)
 
 #: What `baseline_images` makes.
 BASELINES = ("held-out data", "Gaussian fit", "independent pixels")
@@ -286,11 +294,6 @@ class ImageRecipe:
             precision="float32",
         )
 
-    @property
-    def n_at_once(self) -> int:
-        """How many images are sampled in one batch."""
-        return 20_000
-
     def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
         """Make the network, with weights from a seed."""
         noises = self.noise.noises[: self.n_levels]
@@ -341,125 +344,13 @@ LARGER = (
     replace(_FORTY, data="faces 32x32", hidden=256, n_steps=3000, batch_size=64),
 )
 
-#: Networks by the set.
-_NETWORKS = {
-    "CIFAR-10": "cifar10",
-    "CelebA 64x64": "celeba64",
-    "LSUN churches 64x64": "lsun_church64",
-    "LSUN churches 128x128": "lsun_church128",
-    "LSUN bedrooms 64x64": "lsun_bedroom64",
-    "LSUN bedrooms 128x128": "lsun_bedroom128",
-}
-#: Squared step size of the paper's code, in units of the noise.
-_B = math.sqrt(2e-4)
-
-
-@checked
-@dataclass(frozen=True)
-class PaperRecipe(ImageRecipe):
-    """`ImageRecipe` with the paper's network, noise, chains and training.
-
-    The paper prints T and K, Adam's rate of 0.0001, and the network (Tables 5 and 6).
-    Its code (March 2021) adds Adam's beta1; the noise of six levels, cut from denoising
-    diffusion's, with noise on the data; b and c_t; energies in units of the squared
-    step; rows weighted by the noise; a million steps after a warm-up of 1000; flips.
-    Its last level has no quadratic term, as here with a last sigma of 1.
-    """
-
-    data: Annotated[str, OneOf(_NETWORKS)] = "CIFAR-10"
-    hidden: Count = 128
-    n_chain_steps: Natural = 30
-    n_steps: Count = 1_000_000
-    batch_size: Count = 256
-    learning_rate: Positive = 1e-4
-    n_warmup: int = 1000
-
-    @property
-    def noise(self) -> NoiseLevels:
-        """The code's levels; a thousand are those of denoising diffusion."""
-        six = ddpm_noise(6)
-        if self.n_levels == 1:
-            return NoiseLevels((1.0,), six.data_sigma)
-        if self.n_levels >= 100:
-            return linear_noise(self.n_levels, data_sigma=six.data_sigma)
-        return ddpm_noise(self.n_levels)
-
-    @property
-    def chain(self) -> samplers.ConditionalChain:
-        """Langevin dynamics without a test, from the noisy state."""
-        sizes = samplers.paper_step_sizes(self.noise, _B)
-        return samplers.ConditionalChain(
-            self.n_chain_steps, sizes, adjusted=False, start="noisy"
-        )
-
-    @property
-    def optimizer(self) -> TrainConfig:
-        """Adam at a constant rate, in bfloat16 where that is fast."""
-        beta1 = energies.PAPER_NETWORKS[_NETWORKS[self.data]].beta1
-        usual = super().optimizer
-        return replace(usual, decay="constant", precision="auto", beta1=beta1)
-
-    @property
-    def n_at_once(self) -> int:
-        """A batch of the training."""
-        return self.batch_size
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """What the network is divided by: c_t^2 b^2 sigma^2, the step in y squared."""
-        sizes = samplers.paper_step_sizes(self.noise, _B)
-        shrunk = (a or 1.0 for a in self.noise.shrinkages)
-        return tuple((s * a) ** 2 for s, a in zip(sizes, shrunk, strict=True))
-
-    def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
-        """Make the Wide-ResNet, with weights from a seed."""
-        known = energies.PAPER_NETWORKS[_NETWORKS[self.data]]
-        config = replace(known, channels=self.hidden, n_levels=self.n_levels)
-        generator = make_generator(seed)
-        return energies.WideResNetEnergy(config, self.scales, generator=generator)
-
-    def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        """Mirror each image of a batch, left and right, with probability one half."""
-        coin = torch.rand(len(x), generator=generator, device=generator.device) < 0.5
-        return torch.where(coin[:, None, None, None], x.flip(3), x)
-
-    def recovery(self, n_pixels: int) -> losses.RecoveryLikelihood:
-        """Return the loss of recovery likelihood."""
-        # The code's loss has the network's own values, before they are divided. The
-        # energies are larger by orders of magnitude: no bound on their difference.
-        sigmas = self.noise.sigmas
-        pairs = zip(self.scales, sigmas, strict=True)
-        weights = tuple(scale * sigmas[0] / sigma for scale, sigma in pairs)
-        of: Any = {"largest_gap": None, "data_range": (-1.0, 1.0)}
-        return losses.RecoveryLikelihood(self.noise, self.chain, weighted=weights, **of)
-
-
-#: T6, K = 30. Adam's beta1 is 0.5 for CelebA and for 128 x 128 pixels, of which the
-#: churches take 25 GB of memory.
-CIFAR10 = PaperRecipe()
-CELEBA = PaperRecipe("CelebA 64x64", batch_size=128)
-CHURCHES = PaperRecipe("LSUN churches 64x64", batch_size=128)
-CHURCHES_128 = PaperRecipe("LSUN churches 128x128", batch_size=64)
-BEDROOMS = PaperRecipe("LSUN bedrooms 64x64", batch_size=128)
-BEDROOMS_128 = PaperRecipe("LSUN bedrooms 128x128", batch_size=64)
-OTHERS = (CELEBA, CHURCHES, BEDROOMS, CHURCHES_128, BEDROOMS_128)
-#: T1k, of which no code is published: noise, scale and weights of T6's form are our
-#: choices, and so are its number of steps and the noise on the data.
-T1K = PaperRecipe(n_levels=1000, n_chain_steps=0)
-
 
 class TrainedImages(NamedTuple):
     """An energy with averaged weights, and the cost and end of its training."""
 
     energy: nn.Module
-    seconds: float
-    stopped_at: int
+    cost: dict[str, float]
     message: str
-
-    @property
-    def cost(self) -> dict[str, float]:
-        """What a table says of the training."""
-        return {"seconds": self.seconds, "steps": self.stopped_at}
 
 
 def trained_once(
@@ -480,9 +371,9 @@ def trained_once(
         shape = tuple(image_set(recipe.data).images.shape[1:])
         energy = recipe.energy(shape, seed).requires_grad_(False)
         energy.load_state_dict(weights)
-        return TrainedImages(energy, *(told[k] for k in TrainedImages._fields[1:]))
+        return TrainedImages(energy, told["cost"], told["message"])
     trained = train_images(recipe, seed, checkpoint, device=device)
-    facts = {k: v for k, v in trained._asdict().items() if k != "energy"}
+    facts = {"cost": trained.cost, "message": trained.message}
     save_checkpoint(path, trained.energy.state_dict(), made | facts)
     return trained
 
@@ -535,7 +426,12 @@ def train_images(
         ).energy
     except DivergenceError as error:
         stopped_at, message = error.step, str(error)
-    return TrainedImages(averaged.cpu(), float(clock.seconds), stopped_at, message)
+    cost = {"seconds": float(clock.seconds), "steps": stopped_at}
+    return TrainedImages(averaged.cpu(), cost, message)
+
+
+#: How many values are sampled in one batch: 20,000 images of 8 x 8 pixels.
+_AT_ONCE = 20_000 * 64
 
 
 def draw_images(
@@ -549,11 +445,17 @@ def draw_images(
     of: dict[str, Any] = {"generator": generator}
     parts = [
         samplers.progressive_samples(energy, recipe.noise, part, recipe.chain, **of)
-        for part in start.split(recipe.n_at_once)
+        for part in start.split(max(1, _AT_ONCE // start[0].numel()))
     ]
     levels = torch.cat(parts, 1)
     clean = samplers.denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
     return torch.cat([clean[None], levels]).cpu()
+
+
+def distances_of(row: Mapping[str, Any], metric: str = "distance") -> list[float]:
+    """Return a distance of every run, NaN where a divergence check stopped it."""
+    found = row.get(metric, [None] * len(row["steps"]))
+    return [math.nan if value is None else float(value) for value in found]
 
 
 def image_job(

@@ -1,6 +1,5 @@
 """drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +15,19 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
+from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Cells, Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
 
-#: Trainings by name; the second is ten times as long, at a quarter of the rate.
-RECIPES = (("recipe", shared.QUICK), ("ten times as long", shared.FULL))
+#: Ten times as long, at a quarter of the rate.
+LONGER = "ten times as long"
+#: Trainings by name.
+RECIPES = (("recipe", shared.QUICK), (LONGER, shared.FULL))
 #: Four times the rate, and no clipping.
 HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 
@@ -194,38 +197,35 @@ def draw_long_run(result: Result) -> Figure:
 def check_long_run(result: Result) -> Verdicts:
     """Ask that longer training helps in every seed, and that chains stay on data."""
     table = result.scalars["table"]
-    name = "ten times as long"
-    if name not in table:
+    if LONGER not in table:
         return
-    row = table[name]
-    n_seeds = len(row["steps"])
-    lost = [math.nan] * n_seeds
-    long = np.array(row.get("distance", lost))
-    label = f"{name}: fraction of runs that reach the end"
+    row = table[LONGER]
+    long = np.array(shared.distances_of(row))
+    of: dict[str, Any] = {"n_seeds": len(long)}
+    label = f"{LONGER}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
-    yield claim(label, finished, "at least", 1.0, sanity=True, n_seeds=n_seeds)
+    yield claim(label, finished, "at least", 1.0, sanity=True, **of)
     if "recipe" in table:
-        worst = float(np.max(long / np.array(table["recipe"].get("distance", lost))))
-        label = f"{name}: distance over the recipe's, in the worst seed"
-        yield claim(label, worst, "at most", 0.8, n_seeds=n_seeds)
+        worst = float(np.max(long / shared.distances_of(table["recipe"])))
+        label = f"{LONGER}: distance over the recipe's, in the worst seed"
+        yield claim(label, worst, "at most", 0.8, **of)
     for metric in ("distance of the longest", "after the walk"):
-        ratios = (np.array(row.get(metric, lost)) / long).tolist()
-        label = f"{name}: {metric}, over the distance of its samples"
+        ratios = (shared.distances_of(row, metric) / long).tolist()
+        label = f"{LONGER}: {metric}, over the distance of its samples"
         yield claim(label, ratios, "at most", 1.5)
 
 
 def nothing_learned(result: Result) -> Result:
     """Return the result had training longer not helped, nor chains stayed."""
     table = dict(result.scalars["table"])
-    name = "ten times as long"
-    if name in table:
-        row = dict(table[name])
+    if LONGER in table:
+        row = dict(table[LONGER])
         gaussian = [result.scalars["Gaussian fit"]] * len(row["steps"])
         row["distance of the longest"] = row["after the walk"] = gaussian
         if "recipe" in table and "distance" in row:
             table["recipe"] = table["recipe"] | {"distance": row["distance"]}
-        table[name] = row
+        table[LONGER] = row
     return replace(result, scalars=result.scalars | {"table": table})
 
 
@@ -239,7 +239,7 @@ EXPERIMENT = shared.image_row(
         # stands for the normal approximation, so that chains have a length; the paper's
         # longer chains are Hamiltonian Monte Carlo's, as the walk is here.
         "paper": LongRunConfig(
-            (("T1k", replace(shared.T1K, n_chain_steps=1)),),
+            (("T1k", replace(T1K, n_chain_steps=1)),),
             factors=(1, 10, 100),
             n_moves=(1, 10, 100),
         ),
@@ -257,24 +257,21 @@ EXPERIMENT = shared.image_row(
 
 def walks_table(result: Result) -> Table:
     """Tabulate each training's distances, beside held-out data and a Gaussian fit."""
-    rows = result.scalars["table"]
-    known = ("held-out data", "Gaussian fit")
-    names = {"recipe": "short training", "ten times as long": "long training"}
-    trained = [names.get(row, row) for row in rows]
-    columns: dict[str, list[Cell]] = {"training": [*trained, *known]}
-    for head, metric in (
-        ("its samples", "distance"),
-        ("longest chains", "distance of the longest"),
-        ("after the walk", "after the walk"),
-    ):
-        columns[head] = [mean_and_stderr(row[metric]) for row in rows.values()]
-        is_first = metric == "distance"
-        columns[head] += [result.scalars[k] if is_first else None for k in known]
-    return Table(
-        columns,
-        caption=f"Distance from the data. Trainings: {result.config['n_seeds']}.",
-        kinds=[""] * len(rows) + ["exact", "null"],
-    )
+    kinds = {"held-out data": "exact", "Gaussian fit": "null"}
+    known = {name: {"distance": result.scalars[name]} for name in kinds}
+    trained = {"short training": "recipe", "long training": LONGER}
+    return Pivot(
+        head="training",
+        rows={name: f"table/{row}" for name, row in trained.items()}
+        | {name: f"known/{name}" for name in known},
+        columns={
+            "its samples": "distance",
+            "longest chains": "distance of the longest",
+            "after the walk": "after the walk",
+        },
+        caption="Distance from the data. Trainings: {n_seeds}.",
+        kinds=kinds,
+    )(replace(result, scalars=result.scalars | {"known": known}))
 
 
 def acceptance_table(result: Result) -> Table:

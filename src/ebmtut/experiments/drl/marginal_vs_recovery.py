@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,13 +78,11 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
     n_rows = -(-len(names) // 2)
     size = panel_size(n_rows, 2, aspect=0.8)
     figure, axes = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
-    for ax, name in zip_longest(axes.flat, names):
-        if name is None:
-            ax.axis("off")
-        else:
-            _draw_density(ax, result, name, density)
-            title = f"{METHODS[name].printed}: {ax.get_title()}"
-            ax.set_title(title, fontsize=12)
+    for ax in axes.flat[len(names) :]:
+        ax.axis("off")
+    for ax, name in zip(axes.flat, names, strict=False):
+        _draw_density(ax, result, name, density)
+        ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}", fontsize=12)
     return figure
 
 
@@ -133,31 +130,24 @@ def _modes(width: float, d: int) -> Mapping[str, Any]:
     return result.scalars["table"][str(width)]
 
 
-def _kl_of_modes(width: float, d: int) -> list[Cell]:
-    """KL of the study's methods, of the baseline, and zero."""
-    kl = [_kl_or_diverged(row["kl"]) for row in _modes(width, d).values()]
-    return [*kl, _gaussian_fit_of_modes(width), 0.0]
-
-
-def _with_seconds(head: str, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Name a column, with the mean CPU time of its trainings."""
-    return f"{head}, {np.mean([np.mean(row['seconds']) for row in rows]):.1f} s"
-
-
-def _kl_or_diverged(runs: list[float]) -> Cell:
-    """Mean and error; beyond five nats a number says only that training diverged."""
-    return "diverged" if max(runs) > 5 else mean_and_stderr(runs)
+def _kl(rows: Iterable[Mapping[str, Any]], of_fit: float) -> list[Cell]:
+    """KL of trainings and of a fit; beyond five nats it says only "diverged"."""
+    runs = [row["kl"] for row in rows]
+    return [
+        *("diverged" if max(kl) > 5 else mean_and_stderr(kl) for kl in runs),
+        of_fit,
+    ]
 
 
 def levels_table(width: float) -> Table:
     """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
     methods = [*_modes(width, 1)]
+    columns: dict[str, list[Cell]] = {"method": [*methods, "Gaussian fit", "exact"]}
+    for d in (1, 8):
+        kl = _kl(_modes(width, d).values(), _gaussian_fit_of_modes(width))
+        columns[f"KL, {d}-D [nats]"] = [*kl, 0.0]
     return Table(
-        {
-            "method": [*methods, "Gaussian fit", "exact"],
-            "KL, 1-D [nats]": _kl_of_modes(width, 1),
-            "KL, 8-D [nats]": _kl_of_modes(width, 8),
-        },
+        columns,
         caption="Two modes, equal CPU time; three trainings of each method.",
         kinds=[""] * len(methods) + ["null", "exact"],
     )
@@ -169,16 +159,10 @@ def dimensions_table(result: Result) -> Table:
     The trainings on the checkerboard are those of ``result``.
     """
     names = [name for name in METHODS if name != "score matching"]
-    rows = [result.scalars["table"][name]["checkerboard"] for name in names]
-    fit = result.scalars["Gaussian fit"]["checkerboard"]["kl"]
-    columns = {
-        _with_seconds("1-D modes", _modes(0.35, 1).values()): _kl_of_modes(0.35, 1),
-        _with_seconds("2-D board", rows): [
-            *(_kl_or_diverged(row["kl"]) for row in rows),
-            fit,
-        ],
-        _with_seconds("8-D modes", _modes(0.35, 8).values()): _kl_of_modes(0.35, 8),
-    }
+    board = [result.scalars["table"][name]["checkerboard"] for name in names]
+    line, space = ([*_modes(0.35, d).values()] for d in (1, 8))
+    of_modes = _gaussian_fit_of_modes(0.35)
+    of_board = result.scalars["Gaussian fit"]["checkerboard"]["kl"]
     shown = {  # where the method is in a column
         "one level, short chains": 1,
         "several levels, short chains": 0,
@@ -187,48 +171,54 @@ def dimensions_table(result: Result) -> Table:
         "one level, longer chains": 2,
         "Gaussian fit": 5,
     }
+    columns: dict[str, list[Cell]] = {"method": [*shown]}
+    for head, rows, of_fit in (
+        ("1-D modes", line, of_modes),
+        ("2-D board", board, of_board),
+        ("8-D modes", space, of_modes),
+    ):
+        seconds, kl = (
+            np.mean([np.mean(row["seconds"]) for row in rows]),
+            _kl(rows, of_fit),
+        )
+        columns[f"{head}, {seconds:.1f} s"] = [kl[k] for k in shown.values()]
     return Table(
-        {
-            "method": [*shown],
-            **{head: [kl[k] for k in shown.values()] for head, kl in columns.items()},
-        },
+        columns,
         caption="KL divergence from the data in nats: mean ± standard error of three "
         "trainings, diverged if one is above 5. The seconds are the mean CPU time of a "
         "training, which is about the same for all methods of a column.",
-        kinds=[""] * len(rows) + ["null"],
+        kinds=[""] * len(names) + ["null"],
     )
 
 
 def _gaussian_fit_of_modes(width: float) -> float:
-    """KL of the Gaussian with the moments of the study's data, on its first axis."""
-    x = np.linspace(-2 - 10 * width, 2 + 10 * width, 20_001)
-    modes = [np.exp(-((x - m) ** 2) / (2 * width**2)) for m in (-2, 2)]
-    p = (0.6 * modes[0] + 0.4 * modes[1]) / (width * math.sqrt(2 * math.pi))
-    mass = p * (x[1] - x[0])
-    variance = float(mass @ x**2 - (mass @ x) ** 2)
-    entropy = -float(mass @ np.log(np.maximum(p, 1e-300)))
-    return 0.5 * math.log(2 * math.pi * math.e * variance) - entropy
+    """KL of the Gaussian with the data's moments, for modes that do not overlap.
+
+    Modes at -2 and 2 with masses 0.6 and 0.4 have the variance ``width``^2 + 3.84.
+    """
+    entropy_of_masses = -0.6 * math.log(0.6) - 0.4 * math.log(0.4)
+    return 0.5 * math.log(1 + 3.84 / width**2) - entropy_of_masses
 
 
 def densities_table(result: Result) -> Table:
     """Tabulate the divergences of all densities, by method."""
-    densities, noise = result.config["densities"], shared.plane_noise("score matching")
-    columns: dict[str, list[Cell]] = {"density": list(densities)}
-    for name in result.config["elsewhere"]:
-        learned = result.scalars["table"][name]
-        rows = [learned.get(density, {}).get("kl", [None]) for density in densities]
-        columns[METHODS[name].printed] = [mean_and_stderr(row) for row in rows]
-    columns["its noise"] = [
-        PLANE.kl(exact_log_density(d), shared.noised_log_density(d, noise))
-        for d in densities
-    ]
-    fits = result.scalars["Gaussian fit"]
-    columns["Gaussian fit"] = [fits[density]["kl"] for density in densities]
-    return Table(
-        columns,
-        caption="KL divergence from the density, nats. Trainings of each: "
-        f"{result.config['n_seeds']}.",
-    )
+    noise = shared.plane_noise("score matching")
+    noisy = {
+        density: PLANE.kl(
+            exact_log_density(density), shared.noised_log_density(density, noise)
+        )
+        for density in result.config["densities"]
+    }
+    learned = {
+        METHODS[name].printed: f"/table/{name}/{{density}}/kl"
+        for name in result.config["elsewhere"]
+    }
+    return Pivot(
+        head="density",
+        rows={"{density}": "Gaussian fit/{density}"},
+        columns={**learned, "its noise": "/noisy/{density}", "Gaussian fit": "kl"},
+        caption="KL divergence from the density, nats. Trainings of each: {n_seeds}.",
+    )(replace(result, scalars=result.scalars | {"noisy": noisy}))
 
 
 def check(result: Result) -> Verdicts:
