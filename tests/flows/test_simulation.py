@@ -90,10 +90,10 @@ def end_distribution(flow, fine=400):
 @sizes
 def test_exact_simulation_has_the_distribution_of_the_matrix_exponential(n_states):
     flow = random_flow("one_way", n_states=n_states, scale=0.5)
-    found = simulate_exact(flow, N, bound=60.0, generator=make_generator(3))
+    found = simulate_exact(flow, N, bound=30.0, generator=make_generator(3))
     assert found.n_exceeded == 0
     check_distribution(found.x, end_distribution(flow), n_states)
-    assert found.n_candidates == pytest.approx(60, abs=5 * math.sqrt(60 / N))
+    assert found.n_candidates == pytest.approx(30, abs=5 * math.sqrt(30 / N))
 
 
 def mean_error(log_weights, want):
@@ -114,7 +114,7 @@ def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
     )
     assert found.n_overflows == 0
     assert abs(mean_error(found.chain_log_weights, want)) < 5
-    exact = simulate_exact(flow, N, bound=60.0, generator=generator, path_weights=True)
+    exact = simulate_exact(flow, N, bound=30.0, generator=generator, path_weights=True)
     assert exact.n_exceeded == 0
     assert abs(mean_error(exact.log_weights, want)) < 5
     # Of continuous time, along the same states: less is left to chance.

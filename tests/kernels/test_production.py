@@ -89,6 +89,7 @@ def test_max_product(which, device, by_kernel, monkeypatch):
     model = model.to(device)
     want = max_product_reference(model, unaries, 1)
     found = max_product(model, unaries.float(), 1)
+    assert found.beliefs.dtype == torch.float32
     # Sums of so many messages of size 3, whose errors a sweep multiplies by as many.
     atol = n_neighbors**2 * 3 * max(1, n_neighbors**0.5) * 2.0**-24
     torch.testing.assert_close(found.beliefs.double(), want.beliefs, rtol=0, atol=atol)

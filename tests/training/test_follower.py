@@ -42,14 +42,14 @@ def test_it_learns_and_keeps_up_when_the_energy_changes() -> None:
     energy = Ising(0.2 * lattice_adjacency(3))
     followed, generator = new_follower(energy), make_generator(2)
     untrained = share(followed.flow)
-    followed.fit(300, generator=generator)
+    followed.fit(200, generator=generator)
     learned = share(followed.flow)
     assert learned > 0.8 > untrained
     with torch.no_grad():
         energy.coupling.neg_()
     changed = share(followed.flow)
-    followed.fit(150, generator=generator)
-    followed.fit(150, generator=generator, share=0.3)
+    followed.fit(100, generator=generator)
+    followed.fit(100, generator=generator, share=0.3)
     assert share(followed.flow) > 0.8 > changed
 
 
