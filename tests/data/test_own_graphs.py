@@ -124,8 +124,11 @@ def weighted_graphs(draw: st.DrawFn) -> nx.Graph:
     return nx.relabel_nodes(graph, {k: str(k + 1) for k in graph})
 
 
+FORMS = ("nx", "pandas", "mtx", "gset", "dimacs", "graphml")
+
+
 @settings(deadline=None, max_examples=60)
-@given(weighted_graphs(), st.sampled_from(["nx", "pandas", "mtx", "gset", "graphml"]))
+@given(weighted_graphs(), st.sampled_from(FORMS))
 def test_files_of_other_libraries_are_read_as_by_them(
     tmp_path_factory: pytest.TempPathFactory, graph: nx.Graph, form: str
 ) -> None:
@@ -142,9 +145,10 @@ def test_files_of_other_libraries_are_read_as_by_them(
         mmwrite(path, matrix, symmetry="symmetric", precision=17)
         names = {k: str(k + 1) for k in range(len(graph))}
         want = nx.relabel_nodes(nx.from_scipy_sparse_array(mmread(path)), names)
-    elif form == "gset":
-        lines = [f"{a} {b} {w!r}" for a, b, w in graph.edges(data="weight")]
-        head = f"{len(graph)} {len(lines)}"
+    elif form in ("gset", "dimacs"):
+        start, head = ("", "") if form == "gset" else ("e ", "p edge ")
+        lines = [f"{start}{a} {b} {w!r}" for a, b, w in graph.edges(data="weight")]
+        head += f"{len(graph)} {len(lines)}"
         path.write_text("\n".join([head, *lines]), encoding="utf-8")
         want = graph
     else:

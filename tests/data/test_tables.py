@@ -189,7 +189,7 @@ def test_any_numpy_file_is_a_table_or_one_line(
         min_size=1,
         max_size=5,
     ).filter(lambda rows: len({len(row) for row in rows}) == 1),
-    st.sampled_from([(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")]),
+    st.sampled_from([(",", "."), *((mark, dot) for mark in ";\t| " for dot in ",.")]),
     st.booleans(),
     st.booleans(),
 )
