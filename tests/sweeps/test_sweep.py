@@ -13,6 +13,7 @@ from ebmtut.checks import InputError
 from ebmtut.cli import main
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
+from ebmtut.sweeps.gather import mean_rows, tidy_rows
 from ebmtut.sweeps.identity import run_identity
 from tests.sweeps.killing import kill_until_complete, of_sweep
 from tests.sweeps.notebooks import write_notebook
@@ -265,13 +266,14 @@ def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsy
 @runs_are_bare
 def test_columns_of_one_name_are_kept_apart(page):
     """A parameter, a recorded number and the sweep's own column of the same name."""
-    names = ("seconds", "commit", "run", "status")
+    names = ("seconds", "commit", "run", "status", "runs")
     write_notebook(
         page,
         parameters="\n".join(f"{name}: int = 3" for name in names)
         + "\nresults_dir: str = ''",
         work="from ebmtut.results import record",
-        last=f"record('f', dict.fromkeys({names}, 5.0), results_dir)",
+        last=f"found = dict.fromkeys({names}, 5.0)\n"
+        "record('f', {**found, 'sweep': {'status': 'none'}}, results_dir)",
     )
     sweep(page, *(f"{name}=4" for name in names))
     gather(page.parent / "out")
@@ -279,7 +281,11 @@ def test_columns_of_one_name_are_kept_apart(page):
     (record,) = load_runs(page.parent / "out").values()
     for name in names:
         assert (row[name], row[f"f.{name}"]) == ("4", "5.0")
-        assert row[f"sweep.{name}"] == str(record[{"run": "name"}.get(name, name)])
+        if name != "runs":
+            own = record[{"run": "name"}.get(name, name)]
+            assert row[f"sweep.{name}"] == str(own)
+    (mean,) = mean_rows(tidy_rows({"f": record}), ["runs"], ["f.runs"])
+    assert mean == {"runs": 4, "sweep.runs": 1, "f.runs": (5.0, None)}
 
 
 @runs_are_bare
