@@ -14,7 +14,7 @@ from ebmtut.cli import main
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.gather import mean_rows, tidy_rows
-from ebmtut.sweeps.identity import run_identity
+from ebmtut.sweeps.identity import files_named, run_identity
 from tests.sweeps.killing import kill_until_complete, of_sweep
 from tests.sweeps.notebooks import write_notebook
 
@@ -233,6 +233,14 @@ def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
     sweep(page, "path=mine.csv")
     assert "repeating 1 runs that were made with other files" in capsys.readouterr().err
     assert found()[0] == 2
+    # A file in a folder, which a run of the same process has named before.
+    (page.parent / "all").mkdir()
+    states = []
+    for text in ("1", "22"):
+        (page.parent / "all" / "x.csv").write_text(text)
+        states.append(files_named(page, {"paths": ["mine.csv", "all"]}))
+    assert states[0]["paths=mine.csv"] == states[1]["paths=mine.csv"]
+    assert states[0]["paths=all"] != states[1]["paths=all"]
     # Two files of one sweep are no mixture of states; a changed one is.
     (page.parent / "other.csv").write_text("3")
     sweep(page, "path=mine.csv,other.csv")
