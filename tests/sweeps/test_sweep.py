@@ -302,7 +302,8 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
         page,
         work="import numpy as np, torch\nfrom ebmtut.results import record",
         last="found = {'seconds': 5.0, 'code': 'x', 'a': torch.tensor(1.5),"
-        " 'b': np.array(2.5), 'c': np.float32(3.5), 'n': torch.tensor(3)}\n"
+        " 'b': np.array(2.5), 'c': np.float32(3.5), 'n': torch.tensor(3),"
+        " 'runs': 4.5, 'sweep': {'status': 'y'}}\n"
         "record('f', found, results_dir)",
     )
     sweep(page)
@@ -314,6 +315,7 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     assert row["seconds"] == str(record["seconds"]) and row["f.seconds"] == "5.0"
     assert row["code"] == record["identity"]["package"] and row["f.code"] == "x"
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
+    assert (row["f.runs"], row["f.sweep.status"]) == ("4.5", "y")
 
 
 @runs_are_bare
