@@ -1,10 +1,14 @@
-"""Work is spread over torch's threads where there is enough of it."""
+"""Machine code is that of today's sources, and spread over threads where it pays."""
 
 import gc
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -134,3 +138,29 @@ def test_portions_of_messages_change_no_number(monkeypatch):
     monkeypatch.setattr(_compiled, "_A_PIECE", 1)
     for one, other in zip(both(), whole, strict=True):
         assert torch.equal(one, other)
+
+
+def test_machine_code_is_compiled_anew_after_a_change_in_another_file(tmp_path):
+    """Values, and how often each was read from the disk: only while nothing changed."""
+    package = tmp_path / "ebmtut"
+    package.mkdir()
+    for name in ("__init__", "_compiled", "_compilation", "_digests"):
+        shutil.copy(Path(_compiled.__file__).parent / f"{name}.py", package)
+    (tmp_path / "torch.py").touch()  # takes seconds to import, and compiles nothing
+    head = "from ebmtut._compiled import compiled\n"
+    (package / "outer.py").write_text(
+        f"{head}from ebmtut.inner import inner\n@compiled\n"
+        "def outer(x):\n    return inner(x)\n"
+    )
+    call = (
+        "from ebmtut.outer import outer as f; print(f(0), *f.stats.cache_hits.values())"
+    )
+    places = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    told = []
+    for k in (1, 1, 2):
+        inner = f"{head}@compiled\ndef inner(x):\n    return x + {k}\n"
+        (package / "inner.py").write_text(inner)
+        words = [sys.executable, "-c", call]
+        run = subprocess.run(words, env=os.environ | places, capture_output=True)
+        told.append(run.stdout.decode().split())
+    assert told == [["1"], ["1", "1"], ["2"]]

@@ -9,24 +9,67 @@ from hypothesis import strategies as st
 
 from ebmtut.energies import BoltzmannMachine, GraphBatch
 from ebmtut.exact import (
+    contrastive_potential,
     exact_log_partition,
     exact_mean,
+    exact_probabilities,
     maximum_cuts,
     maximum_independent_sets,
+    torus_correlations,
+    torus_energy_distribution,
+    torus_log_partition,
+    transfer_log_partition,
 )
 from ebmtut.metrics import (
+    BernoulliProposal,
+    InceptionFeatures,
+    PlaneGrid,
+    class_score,
     covariance_error,
+    covariance_error_of_fresh_sample,
     effective_sample_size,
     estimate_log_mean_exp,
+    fid,
     gaussian_frechet_distance,
+    grid_log_partition,
+    hamming_distances,
+    hamming_kernel_mean,
+    log_partition_annealed,
+    log_partition_importance,
+    log_partition_uniform,
     mmd,
+    mmd_of_fresh_sample,
     nearest_neighbors,
     negative_log_rmse,
+    nll,
     pair_covariances,
     rmse,
 )
 from ebmtut.random import make_generator
-from ebmtut.transport import dual_value, sinkhorn
+from ebmtut.transport import (
+    GridCost,
+    bregman_admm,
+    c_transform,
+    chain_value,
+    cost_matrix,
+    dual_value,
+    exact_oracle,
+    feasible_plan,
+    gibbs_ot,
+    grid_cost,
+    grid_dual_value,
+    half_step_distribution,
+    has_settled,
+    marginal_error,
+    min_plus,
+    mirror_step,
+    relative_gap,
+    sinkhorn,
+    sinkhorn_oracle,
+    smoothed_conjugate,
+    temperature_bound,
+    transport_plan,
+)
 
 seeds = st.integers(0, 999)
 scales = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
@@ -52,6 +95,52 @@ def test_enumeration(seed, shift, order):
     assert float(moved) + shift == pytest.approx(log_z, abs=1e-13 + 1e-15 * abs(shift))
     mean = exact_mean(model, lambda x: x)
     torch.testing.assert_close(exact_mean(other, lambda x: x), mean[order])
+    log_p = exact_probabilities(model, 5)
+    for same in (
+        exact_probabilities(other, 5),
+        exact_probabilities(lambda x: model(x) + shift, 5),
+    ):
+        torch.testing.assert_close(
+            same.sort().values,
+            log_p.sort().values,
+            rtol=1e-15 * (1 + abs(shift)),
+            atol=1e-12,
+        )
+    states = log_p[:, None] + normal(32, seed=seed)
+    torch.testing.assert_close(
+        contrastive_potential(shift - log_p, states) - shift,
+        contrastive_potential(-log_p, states),
+        rtol=0,
+        atol=1e-12 + 1e-15 * abs(shift),
+    )
+
+
+@many
+@given(*[st.sampled_from([4, 6])] * 2, st.floats(-320, 0), st.floats(-1, 1))
+def test_lattices(rows, cols, exponent, field):
+    """Of either orientation, either sign, and however small the coupling is."""
+    k = 10.0**exponent
+    log_z = transfer_log_partition(rows, cols, k, field)
+    turned = transfer_log_partition(cols, rows, k, -field)
+    assert turned == pytest.approx(log_z, rel=1e-12)
+    log_z = transfer_log_partition(rows, cols, k)
+    for same in (
+        torus_log_partition(rows, cols, k),
+        torus_log_partition(cols, rows, -k),
+    ):
+        assert same == pytest.approx(log_z, rel=1e-12)
+    energies, p = torus_energy_distribution(rows, cols, k)
+    turned, other = torus_energy_distribution(cols, rows, k)
+    torch.testing.assert_close(turned, energies)
+    torch.testing.assert_close(other, p, rtol=0, atol=1e-11)
+    assert float(p.sum()) == pytest.approx(1, abs=1e-11)
+    sign = (-1.0) ** torch.arange(rows // 2 + 1)
+    torch.testing.assert_close(
+        torus_correlations(rows, cols, -k),
+        sign * torus_correlations(rows, cols, k),
+        rtol=0,
+        atol=1e-11,
+    )
 
 
 @many
@@ -83,6 +172,57 @@ def test_weights(seed, scale, shift):
     assert found.stderr == pytest.approx(want.stderr, rel=1e-9)
 
 
+@settings(deadline=None, max_examples=5)
+@given(seeds, shifts)
+def test_estimates_of_log_z(seed, shift):
+    """A constant of the energy is a constant of each, and nothing of a likelihood."""
+    weight = normal(4, 4, seed=seed)
+    model = BoltzmannMachine((weight + weight.T).fill_diagonal_(0), weight[0])
+    fitted = BernoulliProposal(weight[1].sigmoid())
+
+    def estimates(constant):
+        def energy(x):
+            return model(x.double()) + constant
+
+        def new():
+            return make_generator(seed)
+
+        yield log_partition_uniform(energy, 4, 50, generator=new())
+        yield log_partition_importance(energy, fitted, 50, generator=new())
+        yield log_partition_annealed(energy, 5, 3, n_sites=4, generator=new())
+        sizes = {"bits_per_coordinate": 2, "coarse_bits": 1, "n_samples": 50}
+        yield grid_log_partition(energy, **sizes, generator=new()).log_partition
+        x = fitted.sample(9, generator=new())
+        mean = nll(energy, x, 1.0)
+        assert nll(energy, x.flip(0), 1.0) == pytest.approx(mean, rel=1e-12)
+        yield mean._replace(value=-mean.value)
+
+    for one, other in zip(estimates(0.0), estimates(shift), strict=True):
+        assert other.value + shift == pytest.approx(one.value, abs=1e-8)
+        assert other.stderr == pytest.approx(one.stderr, rel=1e-8, abs=1e-9)
+
+
+@many
+@given(seeds, scales, shifts)
+def test_densities_of_the_plane(seed, scale, shift):
+    """In any unit of length, up to constants, and turned."""
+    grid, other = PlaneGrid(1.0, 8), PlaneGrid(scale, 8)
+    p, q = normal(2, 8, 8, seed=seed)
+    where, area = p > 0, 2 * math.log(scale)
+    found = other.log_partition(shift - p) + shift - area
+    assert found == pytest.approx(grid.log_partition(-p), abs=1e-9)
+    for change in (lambda z: z.flip(0) + shift, lambda z: z.T - shift):
+        turned = change(p), change(q)
+        for compare in ("kl", "total_variation"):
+            want = getattr(grid, compare)(p, q)
+            assert getattr(other, compare)(*turned) == pytest.approx(want, abs=1e-8)
+        part = change(where.double()) - change(torch.zeros(8, 8)) > 0.5
+        want = pytest.approx(grid.mass(q, where), abs=1e-8)
+        assert other.mass(turned[1], part) == want
+    x = normal(50, 2, seed=seed) / 3
+    torch.testing.assert_close(other.histogram(scale * x) + area, grid.histogram(x))
+
+
 @many
 @given(seeds, scales, st.permutations(range(6)))
 def test_errors(seed, scale, order):
@@ -109,6 +249,20 @@ def test_sets_of_bits(seed, sites, rows):
         error, rel=1e-12
     )
     torch.testing.assert_close(pair_covariances(1 - y), truth)
+    noise = covariance_error_of_fresh_sample(y, 5)
+    for change in (lambda z: z[rows], lambda z: z[:, sites], lambda z: 1 - z):
+        a, b = change(x), change(y)
+        assert covariance_error_of_fresh_sample(b, 5) == pytest.approx(noise, rel=1e-12)
+        for same in (
+            hamming_kernel_mean,
+            lambda *z: float(hamming_distances(*z).sum()),
+        ):
+            own = (0.3,) if same is hamming_kernel_mean else ()
+            assert same(a, b, *own) == pytest.approx(same(x, y, *own), rel=1e-12)
+        fresh = mmd_of_fresh_sample(x, 5)
+        assert mmd_of_fresh_sample(a, 5) == pytest.approx(fresh, rel=1e-12)
+    p = (x + y + 1).softmax(1)
+    assert class_score(p[rows][:, sites]) == pytest.approx(class_score(p), rel=1e-12)
 
 
 @many
@@ -127,6 +281,14 @@ def test_distances(seed, scale, shift):
         scale**2 * covariances[1],
     )
     assert found == pytest.approx(scale**2 * want, rel=1e-6)
+    distances = []
+    for points in ((x, y), (scale * (x.flip(0) + shift), scale * (y + shift))):
+        distances.append(fid(*(InceptionFeatures(z, z) for z in points)))
+    assert distances[1] == pytest.approx(scale**2 * distances[0], rel=1e-6)
+    for kind, power in (("squared_euclidean", 2), ("euclidean", 1), ("coulomb", -1)):
+        moved = cost_matrix(scale * (x.flip(0) + shift), scale * (y + shift), kind)
+        want = scale**power * cost_matrix(x, y, kind).flip(0)
+        torch.testing.assert_close(moved, want, rtol=1e-7, atol=0)
 
 
 @many
@@ -141,3 +303,72 @@ def test_certificates_of_transport(seed, scale, shift, order):
     plan = sinkhorn(p, q, cost, 0.5, 20)
     moved = sinkhorn(p[order], q, scale * (cost[order] + shift), scale * 0.5, 20)
     torch.testing.assert_close(moved, plan[order], rtol=1e-9, atol=1e-12)
+
+
+def quantities(p, q, cost, U, L, unit):
+    """In units of the cost: what a constant of it raises, and what it does not."""
+    raised = {
+        "c-transform": c_transform(cost, h=L) / unit,
+        "chain": chain_value(p, q, U, L) / unit,
+        "exact": exact_oracle()(p, q, cost)[0] / unit,
+        "Sinkhorn": sinkhorn_oracle(unit / 2, 9)(p, q, cost)[0] / unit,
+    }
+    coupling = transport_plan(p, q, cost, U, L, temperature=unit / 2).coupling
+    others = {
+        "plan": transport_plan(p, q, cost, U, L).coupling,
+        "weighed": coupling,
+        "rounded": feasible_plan(coupling, p, q),
+        "marginals": torch.tensor(marginal_error(coupling, p, q)),
+        "bound": temperature_bound(p, q, cost, U, L, unit / 2) / unit,
+        "half step": half_step_distribution(cost, unit / 2, U=U, p=p).mean / unit,
+        "gibbs": gibbs_ot(p, q, cost, [unit / 2] * 6, generator=make_generator(0)).U
+        / unit,
+        "mirror": mirror_step(p, U, 0.5 / unit),
+    }
+    return raised, others
+
+
+@many
+@given(seeds, scales, st.floats(-100, 100), st.permutations(range(5)))
+def test_statistics_of_transport(seed, scale, shift, order):
+    cost, U, L = normal(5, 4, seed=seed), normal(5, seed=seed + 1), normal(4, seed=seed)
+    p, q = normal(5, seed=seed + 2).softmax(0), normal(4, seed=seed + 3).softmax(0)
+    turned = p[order], q, cost[order], U[order], L
+    raised, others = quantities(*turned, 1.0)
+    moved = [scale * (x + shift) for x in turned[2:4]]
+    higher, same = quantities(*turned[:2], *moved, scale * L, scale)
+    close = {"rtol": 1e-7, "atol": 1e-9}
+    for name, value in raised.items():
+        torch.testing.assert_close(higher[name] - shift, value, **close, msg=name)
+    for name, value in others.items():
+        torch.testing.assert_close(same[name], value, **close, msg=name)
+    plain, _ = quantities(p, q, cost, U, L, 1.0)
+    for name, value in plain.items():
+        want = value[order] if value.dim() else value
+        torch.testing.assert_close(raised[name], want, **close, msg=name)
+    gap = relative_gap(p, q, cost, U, L)
+    found = relative_gap(*turned[:2], *(scale * x for x in turned[2:]))
+    assert found == pytest.approx(gap, rel=1e-9)
+    assert has_settled(scale * U.repeat(3)) == has_settled(U.repeat(3))
+    plan = bregman_admm(p, q, cost, 9)
+    again = bregman_admm(p[order], q, scale * cost[order], 9)
+    torch.testing.assert_close(again, plan[order])
+
+
+@many
+@given(seeds, scales, shifts)
+def test_transport_of_images(seed, scale, shift):
+    cost, g = grid_cost(3, 4, dtype=torch.float64), normal(2, 3, 4, seed=seed)
+    p, q = (normal(2, 12, seed=seed + k).softmax(1).view(2, 3, 4) for k in (1, 2))
+    turned = GridCost(scale * cost.columns, scale * cost.rows)
+    moved = (scale * (g + shift)).mT
+    for function in (grid_dual_value, min_plus, smoothed_conjugate):
+        if function is grid_dual_value:
+            want = function(g, p, q, cost)
+            found = function(moved, p.mT, q.mT, turned) / scale
+        elif function is min_plus:
+            want, found = min_plus(g, cost), min_plus(moved, turned).mT / scale - shift
+        else:
+            want = function(g, q, cost, 0.1)
+            found = function(moved, q.mT, turned, scale * 0.1) / scale - shift
+        torch.testing.assert_close(found, want, rtol=1e-8, atol=1e-8)

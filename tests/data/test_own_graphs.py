@@ -33,9 +33,11 @@ def test_edges_are_read(tmp_path: Path, text: str) -> None:
     assert list(graph.edges(data="weight")) == edges
 
 
-def test_a_weight_left_out_is_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", ["source target\n", "id source target\n"])
+def test_a_weight_left_out_is_one(tmp_path: Path, head: str) -> None:
     path = tmp_path / "edges.txt"
-    path.write_text("source target\n1 2\n2 3\n")
+    first, second = ("8 ", "9 ") if "id" in head else ("", "")
+    path.write_text(f"{head}{first}1 2\n{second}2 3\n")
     assert list(read_graph(path).edges(data="weight")) == [("1", "2", 1), ("2", "3", 1)]
 
 
@@ -55,6 +57,12 @@ PATH = [("1", "2", 1.0), ("2", "3", -0.5)]
         ("weight;person 1;person 2\n1;1;2\n-0,5;2;3\n", "to person 2"),
         ("1;2;1\n2;3;-0,5\n", "no line of names"),
         ("1\t2\t1,0\n2\t3\t-0,5\n", "no line of names"),
+        ("1 2 1,0\n2 3 -0,5\n", "no line of names, weights from column 3"),
+        ("1|2|1,0\n2|3|-0,5\n", "no line of names, weights from column 3"),
+        ('"source" "target" "w"\n"1" 1 2 1\n"2" 2 3 -0.5\n', "weights from w"),
+        ("id,source,target,w\n8,1,2,1\n9,2,3,-0.5\n", "weights from w, id not used"),
+        ("3\t2\n1\t2\t1\n2\t3\t-0.5\n", "first line counts vertices and edges"),
+        ("p\tcol  3 2\ne 1 2 1\ne 2 3 -0.5\n", "DIMACS, weights from column 4"),
         ("# from a program\n1 2 1\n2 3 -0.5\n", "no line of names"),
         ("3 2\n1 2 1\n2 3 -0.5\n", "first line counts vertices and edges"),
         ("c from\np edge 3 2\ne 1 2 1\ne 2 3 -0.5\n", "DIMACS, weights from column 4"),
@@ -116,8 +124,11 @@ def weighted_graphs(draw: st.DrawFn) -> nx.Graph:
     return nx.relabel_nodes(graph, {k: str(k + 1) for k in graph})
 
 
+FORMS = ("nx", "pandas", "mtx", "gset", "dimacs", "graphml")
+
+
 @settings(deadline=None, max_examples=60)
-@given(weighted_graphs(), st.sampled_from(["nx", "pandas", "mtx", "gset", "graphml"]))
+@given(weighted_graphs(), st.sampled_from(FORMS))
 def test_files_of_other_libraries_are_read_as_by_them(
     tmp_path_factory: pytest.TempPathFactory, graph: nx.Graph, form: str
 ) -> None:
@@ -134,9 +145,10 @@ def test_files_of_other_libraries_are_read_as_by_them(
         mmwrite(path, matrix, symmetry="symmetric", precision=17)
         names = {k: str(k + 1) for k in range(len(graph))}
         want = nx.relabel_nodes(nx.from_scipy_sparse_array(mmread(path)), names)
-    elif form == "gset":
-        lines = [f"{a} {b} {w!r}" for a, b, w in graph.edges(data="weight")]
-        head = f"{len(graph)} {len(lines)}"
+    elif form in ("gset", "dimacs"):
+        start, head = ("", "") if form == "gset" else ("e ", "p edge ")
+        lines = [f"{start}{a} {b} {w!r}" for a, b, w in graph.edges(data="weight")]
+        head += f"{len(graph)} {len(lines)}"
         path.write_text("\n".join([head, *lines]), encoding="utf-8")
         want = graph
     else:
@@ -159,6 +171,20 @@ def test_files_of_other_libraries_are_read_as_by_them(
         ("a,b,NA\nb,c,1\n", "finite weights, got 'NA' in line 1"),
         ("3 5\n1 2 1\n2 3 1\n", "got '3 5' in line 1, 2 edges and 3 vertices"),
         ("source,target,kg,cm\na,b,1,2\nb,c,2,3\n", "name its columns source"),
+        (
+            "source,target\na,b,1\nb,c,2\n",
+            "got 2 names in line 1 and 3 cells in line 2",
+        ),
+        ("source,target,w\na,b,1\nb,c\n", "finite weights, got '' in line 3"),
+        ("a,b,1\nb,c\n", "a weight in each or in none, got 2 cells in line 2"),
+        ("1 2 3\n2 3\n", "a weight in each or in none, got 2 cells in line 2"),
+        ("4,2\n1,2\n2,3\n", "say what line 1 is, got '4 2', which may count"),
+        ("3 2\n0 1\n1 2\n", "say what line 1 is, got '3 2', which may count"),
+        ("p edge 3 2\ne 1 2\ne 2 3 1\n", "got 'e 2 3 1' in line 3"),
+        (
+            "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1\n2 1 2\n",
+            "must hold each entry once",
+        ),
         ("anna;ben;1.234,5\nben;carl;0,5\n", "finite weights, got '1.234,5'"),
         ("p edge 3 1\ne 1 4\n", "got 'e 1 4' in line 2"),
         (

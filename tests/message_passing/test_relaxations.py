@@ -115,10 +115,12 @@ def test_compact_and_standard_programs_agree(n_sites, seed):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(1, 8), seeds)
-def test_attractive_models_are_solved(n_sites, seed):
+@given(st.integers(1, 8), seeds, st.sampled_from([1.0, 1e9]))
+def test_attractive_models_are_solved(n_sites, seed, large):
+    """Also where one site is as good as held."""
     model = random_machine(n_sites, seed, attractive=True)
     unaries = 3 * draw(3, n_sites, seed)
+    unaries[:, 0] *= large
     x, value = best(model, unaries)
     result = relax(model, unaries)
     assert torch.equal(result.x, x)

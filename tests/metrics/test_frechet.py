@@ -106,6 +106,9 @@ def test_precision_and_recall_far_from_the_origin() -> None:
     want = pytest.approx((0.575, 0.575))
     assert precision_recall(x, y) == want
     assert precision_recall(x + 1.6e9, y + 1.6e9) == want
+    few, far = y[:7], 2.0**52
+    want = pytest.approx(frechet_distance(x, few))
+    assert frechet_distance(x + far, few + far) == want
 
 
 @settings(deadline=None, max_examples=40)

@@ -13,7 +13,8 @@ from ebmtut.checks import InputError
 from ebmtut.cli import main
 from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
-from ebmtut.sweeps.identity import run_identity
+from ebmtut.sweeps.gather import mean_rows, tidy_rows
+from ebmtut.sweeps.identity import files_named, run_identity
 from tests.sweeps.killing import kill_until_complete, of_sweep
 from tests.sweeps.notebooks import write_notebook
 
@@ -232,6 +233,14 @@ def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
     sweep(page, "path=mine.csv")
     assert "repeating 1 runs that were made with other files" in capsys.readouterr().err
     assert found()[0] == 2
+    # A file in a folder, which a run of the same process has named before.
+    (page.parent / "all").mkdir()
+    states = []
+    for text in ("1", "22"):
+        (page.parent / "all" / "x.csv").write_text(text)
+        states.append(files_named(page, {"paths": ["mine.csv", "all"]}))
+    assert states[0]["paths=mine.csv"] == states[1]["paths=mine.csv"]
+    assert states[0]["paths=all"] != states[1]["paths=all"]
     # Two files of one sweep are no mixture of states; a changed one is.
     (page.parent / "other.csv").write_text("3")
     sweep(page, "path=mine.csv,other.csv")
@@ -265,13 +274,14 @@ def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsy
 @runs_are_bare
 def test_columns_of_one_name_are_kept_apart(page):
     """A parameter, a recorded number and the sweep's own column of the same name."""
-    names = ("seconds", "commit", "run", "status")
+    names = ("seconds", "commit", "run", "status", "runs")
     write_notebook(
         page,
         parameters="\n".join(f"{name}: int = 3" for name in names)
         + "\nresults_dir: str = ''",
         work="from ebmtut.results import record",
-        last=f"record('f', dict.fromkeys({names}, 5.0), results_dir)",
+        last=f"found = dict.fromkeys({names}, 5.0)\n"
+        "record('f', {**found, 'sweep': {'status': 'none'}}, results_dir)",
     )
     sweep(page, *(f"{name}=4" for name in names))
     gather(page.parent / "out")
@@ -279,7 +289,11 @@ def test_columns_of_one_name_are_kept_apart(page):
     (record,) = load_runs(page.parent / "out").values()
     for name in names:
         assert (row[name], row[f"f.{name}"]) == ("4", "5.0")
-        assert row[f"sweep.{name}"] == str(record[{"run": "name"}.get(name, name)])
+        if name != "runs":
+            own = record[{"run": "name"}.get(name, name)]
+            assert row[f"sweep.{name}"] == str(own)
+    (mean,) = mean_rows(tidy_rows({"f": record}), ["runs"], ["f.runs"])
+    assert mean == {"runs": 4, "sweep.runs": 1, "f.runs": (5.0, None)}
 
 
 @runs_are_bare
@@ -288,7 +302,8 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
         page,
         work="import numpy as np, torch\nfrom ebmtut.results import record",
         last="found = {'seconds': 5.0, 'code': 'x', 'a': torch.tensor(1.5),"
-        " 'b': np.array(2.5), 'c': np.float32(3.5), 'n': torch.tensor(3)}\n"
+        " 'b': np.array(2.5), 'c': np.float32(3.5), 'n': torch.tensor(3),"
+        " 'runs': 4.5, 'sweep': {'status': 'y'}}\n"
         "record('f', found, results_dir)",
     )
     sweep(page)
@@ -300,6 +315,7 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     assert row["seconds"] == str(record["seconds"]) and row["f.seconds"] == "5.0"
     assert row["code"] == record["identity"]["package"] and row["f.code"] == "x"
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
+    assert (row["f.runs"], row["f.sweep.status"]) == ("4.5", "y")
 
 
 @runs_are_bare

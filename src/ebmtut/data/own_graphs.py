@@ -34,6 +34,8 @@ __all__ = ["pairwise_graph", "read_graph"]
 
 #: Names of a column of weights, and of the two columns of vertices.
 _WEIGHTS = {"weight", "weights", "w", "value", "strength", "coupling", "j"}
+#: And of columns that hold neither.
+_NO_WEIGHTS = {"", "unnamed: 0", "id", "index", "key", "label", "time", "timestamp"}
 _PAIRS = {
     ("source", "target"),
     ("from", "to"),
@@ -77,7 +79,7 @@ def read_graph(path: str | Path) -> Any:
         vertices, edges, kind = _matrix_market(path)
     elif start.startswith("<"):
         vertices, edges, kind = _graphml(path)
-    elif any(line.startswith(("p edge ", "p col ")) for line in lines):
+    elif any(line.split()[:2] in (["p", "edge"], ["p", "col"]) for line in lines):
         vertices, edges, kind = _dimacs(path, lines)
     else:
         vertices, edges, kind = _edge_list(path)
@@ -105,23 +107,24 @@ def _edge_list(path: str | Path) -> tuple[list[str], list[_Edge], str]:
     rows = table.rows
     if not rows:
         return [], [], ""
-    if (n := _sizes(path, table)) is not None:
-        edges = [_edge(path, table, row, (0, 1, 2)) for row in rows[1:]]
-        return [str(k + 1) for k in range(n)], edges, _told_gset(rows)
-    head = rows[0][1]
-    body = [cells for _, cells in rows[1:]]
-    if _is_head(path, rows[0], body):
-        columns, told = _columns(path, rows[0], body)
+    n = _sizes(path, table)
+    if n is None and _is_head(path, rows[0], [cells for _, cells in rows[1:]]):
+        columns, told = _columns(path, table)
         return [], [_edge(path, table, row, columns) for row in rows[1:]], told
+    rows = rows if n is None else rows[1:]
+    width = len(rows[0][1]) if rows else 2
     for number, cells in rows:
-        if len(cells) not in (2, 3):
+        if len(cells) != width or width not in (2, 3):
             raise InputError(
-                f"{path} must hold two names and a weight or none a line, "
+                f"{path} must hold two names a line, and a weight in each or in none, "
                 f"got {len(cells)} cells in line {number}"
             )
-    told = "weights from column 3" if len(head) == 3 else "all of weight 1"
-    edges = [_edge(path, table, row, (0, 1, 2)) for row in rows]
-    return [], edges, f"no line of names, {told}"
+    told = "weights from column 3" if width == 3 else "all of weight 1"
+    edges = [_edge(path, table, row, (0, 1, 2 if width == 3 else None)) for row in rows]
+    if n is None:
+        return [], edges, f"no line of names, {told}"
+    counted = [str(k + 1) for k in range(n)]
+    return counted, edges, f"the first line counts vertices and edges, {told}"
 
 
 def _edge(
@@ -134,14 +137,14 @@ def _edge(
     i, j, k = columns
     if not (i < len(cells) > j and cells[i] and cells[j]):
         raise InputError(
-            f"{path} must hold two names and a weight or none a line, "
+            f"{path} must hold two names a line, and a weight in each or in none, "
             f"got {len(cells)} cells in line {number}"
         )
-    weight = table.number(cells[k]) if k is not None and k < len(cells) else 1.0
+    cell = "1" if k is None else cells[k] if k < len(cells) else ""
+    weight = table.number(cell)
     if weight is None or not math.isfinite(weight):
-        assert k is not None
         raise InputError(
-            f"{path} must hold finite weights, got {cells[k][:30]!r} in line {number}"
+            f"{path} must hold finite weights, got {cell[:30]!r} in line {number}"
         )
     return number, cells[i], cells[j], weight
 
@@ -149,14 +152,22 @@ def _edge(
 def _sizes(path: str | Path, table: Cells) -> int | None:
     """Vertices of a file whose first line counts them and the edges, as the G-set's."""
     (number, head), *rows = table.rows
-    if table.separator != " " or len(head) != 2 or not all(map(str.isdecimal, head)):
+    if len(head) != 2 or not all(map(str.isdecimal, head)):
         return None
     n, m = map(int, head)
     widths = {len(cells) for _, cells in rows}
     names = {name for _, cells in rows for name in cells[:2]}
-    counted = all(name.isdecimal() and 1 <= int(name) <= n for name in names)
-    if m == len(rows) and counted and widths <= {2, 3}:
-        return n
+    numbers = {int(name) if name.isdecimal() else -1 for name in names}
+    if m == len(rows) and numbers and widths <= {2, 3}:
+        from_one = numbers <= set(range(1, n + 1))
+        if from_one and table.separator in (" ", "\t"):
+            return n
+        if from_one or (0 in numbers and numbers <= set(range(n))):
+            raise InputError(
+                f"{path} must say what line {number} is, got {' '.join(head)!r}, which "
+                "may count vertices and edges: put source,target above it if it is an "
+                "edge, else delete it"
+            )
     if widths == {3}:
         raise InputError(
             f"{path} must have an edge with a weight in each line, or first the "
@@ -164,11 +175,6 @@ def _sizes(path: str | Path, table: Cells) -> int | None:
             f"{len(rows)} edges and {len(names)} vertices"
         )
     return None
-
-
-def _told_gset(rows: Sequence[tuple[int, list[str]]]) -> str:
-    weights = "weights from column 3" if len(rows[-1][1]) == 3 else "all of weight 1"
-    return f"the first line counts vertices and edges, {weights}"
 
 
 def _is_head(
@@ -223,16 +229,21 @@ def _pair(names: Sequence[str]) -> tuple[int, int] | None:
     return None
 
 
-def _columns(
-    path: str | Path, first: tuple[int, list[str]], body: Sequence[Sequence[str]]
-) -> tuple[tuple[int, int, int | None], str]:
+def _columns(path: str | Path, table: Cells) -> tuple[tuple[int, int, int | None], str]:
     """Places of two vertices and the weight, and what was understood."""
-    number, cells = first
+    (number, cells), *body = table.rows
     names = [cell.lower() for cell in cells]
-    if body and len(names) == len(body[0]) - 1:
+    if body and len(names) == len(body[0][1]) - 1:
+        if len(names) == 2 and all(
+            table.number(row[-1]) is not None for _, row in body
+        ):
+            raise InputError(
+                f"{path} must name each column, got {len(cells)} names in line "
+                f"{number} and {len(body[0][1])} cells in line {body[0][0]}"
+            )
         names, cells = ["", *names], ["", *cells]  # a column of row names
     pair = _pair(names)
-    used = [k for k, name in enumerate(names) if name]
+    used = [k for k, name in enumerate(names) if name not in _NO_WEIGHTS]
     others = [k for k in used if pair is None or k not in pair]
     weights = [k for k in others if names[k] in _WEIGHTS]
     if pair is None and len(others) - len(weights) == 2:
@@ -247,7 +258,8 @@ def _columns(
         )
     weight = next(iter(weights or others), None)
     told = "all of weight 1" if weight is None else f"weights from {cells[weight]}"
-    unused = [cells[k] for k in others if k != weight]
+    unused = [cells[k] for k, name in enumerate(names) if name]
+    unused = [cell for cell in unused if cells.index(cell) not in (*pair, weight)]
     more = f", {', '.join(unused)} not used" if unused else ""
     told = f"from {cells[pair[0]]} to {cells[pair[1]]}, {told}{more}"
     return (*pair, weight), told
@@ -268,11 +280,13 @@ def _dimacs(
             ):
                 n, m = int(first), int(second)
             case ["e", first, second, *rest] if (
-                n and len(rest) < 2 and {first, second} <= _numbered(n)
+                n
+                and {first, second} <= _numbered(n)
+                and len(rest) == (has_weights if edges else min(1, len(rest)))
             ):
-                table, has_weights = Cells(" ", ".", []), has_weights or bool(rest)
+                table, has_weights = Cells(" ", ".", []), bool(rest)
                 row = number, [first, second, *rest]
-                edges.append(_edge(path, table, row, (0, 1, 2)))
+                edges.append(_edge(path, table, row, (0, 1, 2 if rest else None)))
             case _:
                 raise InputError(
                     f"{path} must hold edges of DIMACS, 'e i j' with i and j up to "
@@ -301,7 +315,10 @@ def _matrix_market(path: str | Path) -> tuple[list[str], list[_Edge], str]:
         raise InputError(
             f"{path} must be a matrix of MatrixMarket: {' '.join(str(error).split())}"
         ) from None
+    n_given = matrix.nnz
     matrix.sum_duplicates()
+    if matrix.nnz < n_given:
+        raise InputError(f"{path} must hold each entry once, got some twice")
     n, other = matrix.shape
     is_square = n == other and matrix.dtype.kind in "buif"
     if not is_square or (matrix.tocsr() != matrix.T.tocsr()).nnz:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,11 @@ _MISSING = {"", "na", "n/a", "null", "none", "-", "?", ".", "nan"}
 
 #: Separators, in the order in which one that fits all lines is taken.
 _SEPARATORS = ("\t", ";", ",", "|", " ")
+
+#: Names of a first column that numbers or names the rows.
+_ROW_NAMES = {"", "unnamed: 0", "id", "index"}
+
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class Cells(NamedTuple):
@@ -83,16 +89,20 @@ def read_cells(path: str | Path) -> Cells:
     known = [mark for mark in _SEPARATORS if mark in first.strip()] or [" "]
     split = {mark: _split(path, lines, mark) for mark in known}
     fits = [mark for mark in known if _is_table(split[mark])]
+    # A comma separates nothing where each stands within a number of another dialect.
+    others = [mark for mark in fits if mark != "," and _decimals(split[mark]) == {True}]
     # None fits where a line is wrong, which is then said of the usual separator.
     usual = sorted(known, key=",;\t| ".index)
-    separator = (fits or usual)[0]
+    separator = (others or fits or usual)[0]
     rows = split[separator]
-    commas = separator != "," and any(
-        re.fullmatch(r"[+-]?\d+,\d+(e[+-]?\d+)?", cell, re.IGNORECASE)
-        for _, cells in rows
-        for cell in cells
-    )
+    commas = separator != "," and True in _decimals(rows)
     return Cells(separator, "," if commas else ".", rows)
+
+
+def _decimals(rows: list[tuple[int, list[str]]]) -> set[bool]:
+    """Whether cells with a comma are numbers: all, none, or both."""
+    cells = (cell for _, cells in rows for cell in cells if "," in cell)
+    return {bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in cells}
 
 
 def _split(
@@ -100,10 +110,10 @@ def _split(
 ) -> list[tuple[int, list[str]]]:
     rows = []
     for number, line in lines:
+        if mark == " ":
+            line = " ".join(line.split())
         try:
-            (cells,) = (
-                [line.split()] if mark == " " else csv.reader([line], delimiter=mark)
-            )
+            (cells,) = csv.reader([line], delimiter=mark)
         except (csv.Error, ValueError) as error:
             raise InputError(
                 f"{path} must hold cells, line {number}: {error}"
@@ -128,8 +138,8 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     ----------
     path
         UTF-8; cells are separated by tabs, semicolons, commas, upright strokes or
-        blanks, the first that gives all lines as many cells. Lines that begin with
-        ``#`` or ``%`` are comments.
+        blanks, the first that gives all lines as many cells; commas that all stand
+        within numbers are decimal. Lines that begin with ``#`` or ``%`` are comments.
     """
     yield from read_cells(path).rows
 
@@ -156,7 +166,8 @@ def read_numbers(
     ----------
     path
         A NumPy file (``.npy``) of two dimensions, or text as in `read_rows`. A first
-        line of names, and with it a column of row names without a name, is left out.
+        line of names, and with it a first column without a name or named ``id`` or
+        ``index``, is left out.
     least
         Fewest rows.
 
@@ -190,7 +201,7 @@ def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
     if rows and holds_names(rows[0][1]):
         names, rows = rows[0][1], rows[1:]
         unnamed = bool(rows) and len(names) == len(rows[0][1]) - 1
-        skipped = int(unnamed or names[0] == "")
+        skipped = int(unnamed or names[0].lower() in _ROW_NAMES)
     elif rows:
         _refuse_counted_columns(path, *rows[0], n_rows=len(rows))
     width: int | None = None
@@ -216,13 +227,20 @@ def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
 def _refuse_counted_columns(
     path: Path, number: int, cells: list[str], n_rows: int
 ) -> None:
-    """Refuse 0, 1, 2, ... at the top: pandas writes that where columns have no name."""
+    """Refuse 0, 1, 2, ... or 1990, 2000, ... at the top, which may be names."""
     is_index = cells[0] == ""
-    counted = [str(k) for k in range(len(cells) - is_index)]
-    if n_rows > 1 and cells[is_index:] == counted and len(counted) > 2 - is_index:
+    counted = cells[is_index:]
+    if (
+        n_rows < 2
+        or len(counted) < 3 - is_index
+        or not all(map(str.isdecimal, counted))
+    ):
+        return
+    steps = {b - a for a, b in pairwise(map(int, counted))}
+    if len(steps) == 1 and min(steps) > 0:
         raise InputError(
             f"{path} must say what line {number} is, got the numbers of the columns, "
-            f"0 to {counted[-1]}: delete it if it holds names, "
+            f"{counted[0]} to {counted[-1]}: delete it if it holds names, "
             "else put a line of names above it"
         )
 

@@ -141,7 +141,7 @@ def torus_log_partition(
             f"{edge_coupling} on {rows} x {cols}: use transfer_log_partition"
         )
     n_sites = rows * cols
-    if edge_coupling == 0:
+    if abs(edge_coupling) < np.finfo(float).tiny:  # whose reciprocal overflows
         return n_sites * math.log(2)
     # Flipping every other spin of an even torus reverses the coupling.
     k = abs(edge_coupling)

@@ -69,8 +69,12 @@ def _relative_partition(
     # Only these two stand alone: of all others there are pairs, whose signs cancel.
     g[:, [0]] = 2 * k + np.log(np.tanh(k))
     g[:, [cols]] = 2 * k - np.log(np.tanh(k))
+    # Both functions of a positive angle, written so that neither overflows.
+    sign = np.where(g.real < 0, -1, 1)
+    half = rows * sign * g / 2
     with np.errstate(divide="ignore"):  # sinh(g_0) is 0 at criticality
-        factors = np.log(2 * np.cosh(rows * g / 2)), np.log(2 * np.sinh(rows * g / 2))
+        log_sinh = half + np.log(-np.expm1(-2 * half)) + np.log(sign + 0j)
+    factors = half + np.log1p(np.exp(-2 * half)), log_sinh
     known = torus_log_partition(rows, cols, edge_coupling) + np.log(2)
     scale = rows * cols / 2 * np.log(2 * np.sinh(2 * k[:, 0])) - known
     total = np.zeros(len(theta), complex)

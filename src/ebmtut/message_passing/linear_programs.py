@@ -98,11 +98,20 @@ def _solve(
 ) -> Relaxation:
     """Solve one program a row of the unaries."""
     program = _compact(terms) if form == "compact" else _standard(terms)
+    # Pairs change a site's score by at most this: a larger unary decides alone, and
+    # beside it the solver would lose the others.
+    most = 2 * np.bincount(
+        torch.cat([terms.first, terms.second]).numpy(),
+        terms.weight.abs().double().repeat(2).numpy(),
+        minlength=len(terms.bias),
+    )
+    alone = most.max(initial=0.0) or 1.0
     relaxed, bound = [], []
     for b in unaries.double().cpu().numpy():
-        p, value = program(b)
+        capped = np.where(most > 0, b.clip(-most, most), alone * np.sign(b))
+        p, value = program(capped)
         relaxed.append(p)
-        bound.append(value)
+        bound.append(value + (b - capped) @ p)
     p = torch.tensor(np.array(relaxed), device="cpu").reshape(unaries.shape).to(unaries)
     x = (p > 0.5 + _INTEGRAL).to(unaries)
     return Relaxation(

@@ -89,7 +89,8 @@ def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     several = len({name for r in records.values() for name in r["numbers"]}) > 1
     parameters = {name for record in records.values() for name in record["parameters"]}
     own = {name: _own(name, parameters) for name in _OWN}
-    taken = parameters | set(own.values())
+    # And "runs", the number of them in a mean.
+    taken = {*parameters, *own.values(), *(f"sweep.{name}" for name in _OWN), "runs"}
     rows = []
     for record in sorted(records.values(), key=_order):
         row = {own["run"]: record["name"], own["status"]: record["status"]}
@@ -140,7 +141,8 @@ def mean_rows(
     Returns
     -------
     means
-        One row per setting: its values, ``runs``, and pairs of mean and standard error.
+        One row per setting: its values, ``runs`` (``sweep.runs`` where a setting has
+        that name), and pairs of mean and standard error.
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -150,7 +152,7 @@ def mean_rows(
     means = []
     for found in cells.values():
         mean: dict[str, Any] = {name: found[0][name] for name in settings}
-        mean["runs"] = len(found)
+        mean[_own("runs", settings)] = len(found)
         for name in numbers:
             mean[name] = _mean([r[name] for r in found if _is_number(r[name])])
         means.append(mean)

@@ -36,13 +36,15 @@ def run_identity(notebook: Path) -> dict[str, str]:
 
 
 def files_named(notebook: Path, parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Digests of the files and folders that a run's parameters name."""
+    """Digests of the files that a run's parameters name, and of folders' listings."""
     found = {}
     for name, value in parameters.items():
         for text in _texts(value):
             try:
                 path = notebook.parent / text
-                if text and path.exists():
+                if text and path.is_dir():
+                    found[f"{name}={text}"] = _digest(_files_in(path))
+                elif text and path.exists():
                     state = path.stat()
                     size, time = state.st_size, state.st_mtime_ns
                     found[f"{name}={text}"] = _content(path, size, time)
@@ -63,9 +65,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 @cache
 def _content(path: Path, size: int, time: int) -> str:
-    """Digest of a file or folder, taken once for all runs that name it."""
-    if path.is_dir():
-        return _digest(_files_in(path))
+    """Digest of a file, taken once for all runs that name it."""
     return sha256_of(path)[:16]
 
 
