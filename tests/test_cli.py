@@ -225,7 +225,7 @@ def test_a_time_limit_ends_a_run_that_goes_on_later(work, tmp_path, capsys):
         (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
         (["--scale", "huge"], "got 'huge'"),
         (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
-        (["--cuda-graph"], "ed/window has no steps that cuda_graph could record"),
+        (["--cuda-graph"], "--cuda-graph must be False for ed/window, which has no"),
         (["--seed", "-1"], f"seed must be an integer in [0, {2**62}], got -1"),
         (["--seed", "1.5"], f"seed must be an integer in [0, {2**62}], got '1.5'"),
         (["--seed", str(10**20)], f"in [0, {2**62}], got {10**20}"),

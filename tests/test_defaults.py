@@ -1,4 +1,4 @@
-"""Whatever torch's default dtype and device are, the same numbers come out.
+"""Whatever torch's default dtype, device and mode are, the same numbers come out.
 
 A tensor takes the dtype and the device of what it is made from, or the package names
 both: a factory of torch that names neither follows the user's defaults.
@@ -99,21 +99,22 @@ def leaves(value):
     return leaves(vars(value)) if hasattr(value, "__dict__") else [value]
 
 
-@pytest.fixture(params=["bfloat16", "meta"])
+@pytest.fixture(params=["bfloat16", "meta", "inference"])
 def other_default(request):
     """Give a context manager, so that a test can compute before and within it."""
 
     class Other:
         def __enter__(self):
-            if request.param == "meta":
-                self.device = torch.device("meta")
-                self.device.__enter__()
-            else:
+            if request.param == "bfloat16":
                 torch.set_default_dtype(torch.bfloat16)
+                return
+            meta = request.param == "meta"
+            self.mode = torch.device("meta") if meta else torch.inference_mode()
+            self.mode.__enter__()
 
         def __exit__(self, *why):
-            if request.param == "meta":
-                self.device.__exit__(*why)
+            if request.param != "bfloat16":
+                self.mode.__exit__(*why)
             torch.set_default_dtype(torch.float32)
 
     return Other()

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_type
+from ebmtut.checks import InputError, check_counts, check_type, checked
 from ebmtut.energies import (
     BoltzmannMachine,
     Energy,
@@ -19,11 +19,12 @@ from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.states import bits_to_spins, spins_to_bits
-from ebmtut.tensor_checks import check_bits
+from ebmtut.tensor_checks import check_bits, check_weights
 
 __all__ = ["ising_gibbs", "ising_gibbs_reference"]
 
 
+@checked
 def ising_gibbs(
     energy: Ising | LatticeIsing,
     x: Float[Tensor, "batch n_sites"],
@@ -54,6 +55,7 @@ def ising_gibbs(
     return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
 
 
+@checked
 def ising_gibbs_reference(
     energy: Ising | LatticeIsing,
     x: Float[Tensor, "batch n_sites"],
@@ -85,4 +87,5 @@ def _check(energy: Energy, x: Float[Tensor, "batch n_sites"], n_sweeps: int) -> 
     check_type("energy", energy, Ising, LatticeIsing)
     assert isinstance(energy, (Ising, LatticeIsing))
     check_bits("x", x, energy.n_sites)
+    check_weights(energy)
     check_counts(low=0, n_sweeps=n_sweeps)
