@@ -240,6 +240,19 @@ def test_bad_values_are_refused_before_any_work(words, line, work, capsys, tmp_p
     assert not root.exists()
 
 
+@pytest.mark.parametrize("words", [["gather"], ["list", "--results"]])
+@pytest.mark.parametrize("name", ["file", "n" * 300])
+def test_folders_that_cannot_be_are_one_line(words, name, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    if words == ["list", "--results"] and name == "file":
+        pytest.skip("no results there, as in a folder that is not there yet")
+    assert name in refused(capsys, *words, str(tmp_path / name))
+    with pytest.raises(SystemExit):
+        cli.main([*words, ""])
+    with pytest.raises(SystemExit):
+        cli.main(["sweep", "page.ipynb", "--out", ""])
+
+
 def test_notebooks_refuse_wrong_values_before_any_work(tmp_path):
     assert check_parameters(3, "cpu", "") == "cpu"
     assert check_parameters(3, "cpu", str(tmp_path / "new")) == "cpu"

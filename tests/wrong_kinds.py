@@ -19,7 +19,8 @@ from ebmtut.checks import InputError, _class_of
 from ebmtut.random import make_generator
 from ebmtut.samplers import gibbs, gwg, langevin, run_chain
 
-#: Checks of checks, and what takes any callable and asks nothing of it at first.
+#: Checks of checks, what takes any callable and asks nothing of it at first, and what
+#: says in its refusal which other function to take (samplers/test_refusals.py).
 FREE = {
     "check_choice",
     "check_clamp_values",
@@ -36,6 +37,8 @@ FREE = {
     "checked",
     "effective_sample_size",
     "energies_of",
+    "ising_gibbs",
+    "ising_gibbs_reference",
     "refuse",
 }
 #: Innermost formulas and steps, which trust their callers.

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_type, checked
+from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.energies import (
     BoltzmannMachine,
     Energy,
@@ -24,7 +24,6 @@ from ebmtut.tensor_checks import check_bits, check_weights
 __all__ = ["ising_gibbs", "ising_gibbs_reference"]
 
 
-@checked
 def ising_gibbs(
     energy: Ising | LatticeIsing,
     x: Float[Tensor, "batch n_sites"],
@@ -55,7 +54,6 @@ def ising_gibbs(
     return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
 
 
-@checked
 def ising_gibbs_reference(
     energy: Ising | LatticeIsing,
     x: Float[Tensor, "batch n_sites"],
