@@ -225,7 +225,7 @@ def test_a_time_limit_ends_a_run_that_goes_on_later(work, tmp_path, capsys):
         (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
         (["--scale", "huge"], "got 'huge'"),
         (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
-        (["--cuda-graph"], "ed/window has no steps that cuda_graph could record"),
+        (["--cuda-graph"], "--cuda-graph must be False for ed/window, which has no"),
         (["--seed", "-1"], f"seed must be an integer in [0, {2**62}], got -1"),
         (["--seed", "1.5"], f"seed must be an integer in [0, {2**62}], got '1.5'"),
         (["--seed", str(10**20)], f"in [0, {2**62}], got {10**20}"),
@@ -238,6 +238,19 @@ def test_bad_values_are_refused_before_any_work(words, line, work, capsys, tmp_p
     assert line in refused(capsys, *words)
     assert not work.calls
     assert not root.exists()
+
+
+@pytest.mark.parametrize("words", [["gather"], ["list", "--results"]])
+@pytest.mark.parametrize("name", ["file", "n" * 300])
+def test_folders_that_cannot_be_are_one_line(words, name, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    if words == ["list", "--results"] and name == "file":
+        pytest.skip("no results there, as in a folder that is not there yet")
+    assert name in refused(capsys, *words, str(tmp_path / name))
+    with pytest.raises(SystemExit):
+        cli.main([*words, ""])
+    with pytest.raises(SystemExit):
+        cli.main(["sweep", "page.ipynb", "--out", ""])
 
 
 def test_notebooks_refuse_wrong_values_before_any_work(tmp_path):

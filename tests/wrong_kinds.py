@@ -1,5 +1,6 @@
 """Call every public function with objects of a wrong kind: each raises InputError.
 
+All arguments at once, and alone each that is to be of a class of the package.
 In a process of its own, without the tests' hook that holds calls to their signatures:
 a user has none. Prints what raises another error.
 """
@@ -7,16 +8,19 @@ a user has none. Prints what raises another error.
 import importlib
 import inspect
 import pkgutil
+from dataclasses import is_dataclass
 from functools import partial
+from typing import get_type_hints
 
 import torch
 
 import ebmtut
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, _class_of
 from ebmtut.random import make_generator
 from ebmtut.samplers import gibbs, gwg, langevin, run_chain
 
-#: Checks of checks, and what takes any callable and asks nothing of it at first.
+#: Checks of checks, what takes any callable and asks nothing of it at first, and what
+#: says in its refusal which other function to take (samplers/test_refusals.py).
 FREE = {
     "check_choice",
     "check_clamp_values",
@@ -29,14 +33,17 @@ FREE = {
     "adapt_step_size",
     "check_rbm_method",
     "check_type",
+    "check_weights",
     "checked",
     "effective_sample_size",
     "energies_of",
+    "ising_gibbs",
+    "ising_gibbs_reference",
     "refuse",
 }
 #: Innermost formulas and steps, which trust their callers.
 INNERMOST = """
-    accelerated_start and_to_child and_to_parents average_weights
+    CountedFlow accelerated_start and_to_child and_to_parents average_weights
     bernoulli bfloat16_is_fast binarize categorical chain_value channel_classes
     contrastive_potential descend dmala_kernel draw_conditional
     estimate_log_mean_exp feasible_plan flip_sites free_vertices gibbs_kernel
@@ -59,6 +66,15 @@ class Odd:
     """Nothing that any function wants."""
 
 
+def call(name, function, /, *places, **words):
+    try:
+        function(*places, **words)
+    except (InputError, ImportError):
+        return
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {error}")
+
+
 def main():
     seen = set()
     for module in pkgutil.walk_packages(ebmtut.__path__, "ebmtut."):
@@ -69,31 +85,38 @@ def main():
         for name in getattr(names, "__all__", ()):
             function = getattr(names, name)
             trusts = name in FREE or name in INNERMOST.split()
-            if trusts or not inspect.isfunction(function):
-                continue
-            if function in seen:
+            own = inspect.isfunction(function) or (
+                inspect.isclass(function)
+                and inspect.isfunction(function.__init__)
+                and not (is_dataclass(function) or inspect.isabstract(function))
+            )
+            if trusts or not own or function in seen:
                 continue
             seen.add(function)
+            parameters = inspect.signature(function).parameters.values()
+            made = function.__init__ if inspect.isclass(function) else function
+            hints = get_type_hints(made, include_extras=True)
+            for p in parameters:
+                kind = _class_of(hints.get(p.name))
+                if kind and kind is not torch.Tensor:
+                    call(f"{module.name}.{name}", function, **{p.name: Odd()})
+            if inspect.isclass(function):
+                continue
             given = [
                 p
-                for p in inspect.signature(function).parameters.values()
+                for p in parameters
                 if p.default is p.empty and p.kind not in (p.VAR_KEYWORD,)
             ]
             places = [Odd() for p in given if p.kind is not p.KEYWORD_ONLY]
             words = {p.name: Odd() for p in given if p.kind is p.KEYWORD_ONLY}
-            try:
-                function(*places, **words)
-            except (InputError, ImportError):
-                continue
-            except Exception as error:
-                print(f"{module.name}.{name}: {type(error).__name__}: {error}")
+            call(f"{module.name}.{name}", function, *places, **words)
     for sampler in (gibbs, gwg, partial(langevin, step_size=0.1)):
-        try:
-            run_chain(sampler(Odd()), torch.zeros(2, 3), 1, generator=make_generator(0))
-        except InputError:
-            continue
-        except Exception as error:
-            print(f"{sampler} of no function: {type(error).__name__}: {error}")
+        call(
+            f"{sampler} of no function",
+            lambda sampler=sampler: run_chain(
+                sampler(Odd()), torch.zeros(2, 3), 1, generator=make_generator(0)
+            ),
+        )
     print(len(seen), "functions")
 
 

@@ -155,7 +155,8 @@ def check_type(name: str, value: object, *types: type) -> None:
     """Require an instance of one of several classes."""
     if not isinstance(value, types):
         known = " or ".join(kind.__name__ for kind in types)
-        raise InputError(f"{name} must be {known}, got {shown(value)}")
+        hint = getattr(types[0], "HOW_MADE", "")
+        raise InputError(f"{name} must be {known}, got {shown(value)}{hint}")
 
 
 def shown(value: object) -> str:
@@ -218,8 +219,9 @@ def checked(door: _Door) -> _Door:
     """Validate every call of a function or class against its annotations.
 
     A number is compared with its `Range`, a name with its `OneOf` or ``Literal``, also
-    in sequences, mappings and unions. Defaults are not validated. A class is returned
-    itself, with a constructor that validates.
+    in sequences, mappings and unions; what is to be an instance of a class of this
+    package, a tensor or a function must be one. Defaults are not validated. A class is
+    returned itself, with a constructor that validates.
     """
     if isinstance(door, type):
         door.__init__ = checked(door.__init__)  # type: ignore[misc]
@@ -246,11 +248,24 @@ def checked(door: _Door) -> _Door:
 
 
 def _declares(hint: Any) -> bool:
-    """Whether an annotation declares allowed values, or a function."""
-    is_rule = isinstance(hint, (Range, OneOf))
+    """Whether an annotation declares allowed values, a function, or a known class."""
+    is_rule = isinstance(hint, (Range, OneOf)) or _class_of(hint) is not None
     if is_rule or get_origin(hint) in (Literal, Callable):
         return True
     return any(map(_declares, get_args(hint)))
+
+
+def _class_of(hint: Any) -> type | None:
+    """Return the class of this package, or of tensors, that an annotation names."""
+    hint = getattr(hint, "array_type", hint)  # jaxtyping's, of any shape and dtype
+    is_class = isinstance(hint, type) and get_origin(hint) is None
+    if not is_class or getattr(hint, "_is_protocol", False) > hasattr(hint, _CHECKABLE):
+        return None
+    is_tensor = (hint.__module__, hint.__name__) == ("torch", "Tensor")
+    return hint if is_tensor or hint.__module__.startswith("ebmtut.") else None
+
+
+_CHECKABLE = "_is_runtime_protocol"
 
 
 def _check_callable(name: str, value: object) -> None:
@@ -263,6 +278,8 @@ def _check_of(hint: Any) -> _Check:
     origin, inside = get_origin(hint), get_args(hint)
     if not _declares(hint):
         return lambda name, value: None
+    if kind := _class_of(hint):
+        return lambda name, value: check_type(name, value, kind)
     if origin is Literal:
         return partial(check_choice, choices=inside)
     if origin is Callable:
@@ -280,6 +297,8 @@ def _check_of(hint: Any) -> _Check:
             kind = get_origin(part) or part
             if kind is not Annotated and isinstance(value, kind):
                 return check(name, value)
+        if all(part is type(None) or _class_of(part) for part in inside):
+            return check_type(name, value, *filter(None, map(_class_of, inside)))
         rule = next(filter(_declares, inside))
         return checks[inside.index(rule)](name, value)
 

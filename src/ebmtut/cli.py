@@ -81,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ebmtut: {error}. {_EXTRAS}", file=sys.stderr)
         return NO_MODULE
     except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG):
+            print(f"ebmtut: {error.filename}: {error.strerror}", file=sys.stderr)
+            return BAD_INPUT
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
         place = f" ({error.filename})" if error.filename else ""
@@ -212,7 +215,7 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     sweep.add_argument(
         "--out",
-        type=Path,
+        type=_folder,
         metavar="DIR",
         help="folder of the sweep (default: one in sweeps/, named after the path)",
     )
@@ -240,7 +243,7 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
     gather = commands.add_parser(
         "gather", help="write a sweep's table, figure and report"
     )
-    gather.add_argument("folder", type=Path, metavar="FOLDER")
+    gather.add_argument("folder", type=_folder, metavar="FOLDER")
     gather.add_argument("-x", metavar="NAME", help="parameter on the horizontal axis")
     gather.add_argument(
         "-y",

@@ -75,6 +75,7 @@ def neighbor_log_ratios(
     return ratios.new_zeros(batch, n_sites, n_states).scatter(2, target, ratios)
 
 
+@checked
 def taylor_log_ratios(
     energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, "batch n_sites"]:

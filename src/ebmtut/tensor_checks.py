@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Num
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ebmtut.checks import InputError, check_range, check_type, shown
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_shape",
     "check_states",
     "check_vectors",
+    "check_weights",
     "check_within",
     "postponed_checks",
     "refuse",
@@ -159,6 +160,12 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
             f"of {tensor.numel()}"
         ),
     )
+
+
+def check_weights(model: nn.Module) -> None:
+    """Require finite weights of a model: kernels do not look at what they compute."""
+    for name, value in model.state_dict().items():
+        check_finite(f"{name} of the model", value)
 
 
 def check_floating(name: str, dtype: torch.dtype) -> None:

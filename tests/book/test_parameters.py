@@ -59,18 +59,23 @@ def test_table_has_other_values_than_the_defaults(
 
 #: Parameters whose upper end differs from other values in nothing but time.
 ONLY_TIME = {"n_steps", "longest"}
+#: What other tests try: each larger scale by a run of its own, a device by its machine.
+BY_SCALE = {"scale", "device"}
 #: Ends whose runs take minutes: a large lattice, the steps that the scale says, and the
 #: notes of Gibbs-OT on many points (its story page is tried with as many).
 TOO_LONG = {("side", 32), ("n_live", 0), ("n_points", 512)}
 
 
-def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, float]]:
-    """Yield each end that a page allows, from its calls of `check_range`."""
+def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, Any]]:
+    """Yield each end and each choice that a page allows, from its checks."""
     for cell in nbformat.read(notebook, as_version=4).cells:
         tree = ast.parse(cell.source) if cell.cell_type == "code" else ast.Module([])
         for call in ast.walk(tree):
-            named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-            if not named or call.func.id != "check_range":
+            called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+            if called == "check_choice" and isinstance(call.args[2], ast.Tuple):
+                name, choices = (ast.literal_eval(call.args[k]) for k in (0, 2))
+                yield from ((name, c) for c in choices if name not in BY_SCALE)
+            if called != "check_range":
                 continue
             name, words = call.args[0], {k.arg: k.value for k in call.keywords}
             for end in {"low", "high"} & words.keys():
@@ -96,7 +101,8 @@ def test_the_ends_of_every_range_are_tried(
             n_ends += parameter in usual
             if parameter not in usual or (parameter, end) in TOO_LONG:
                 continue
-            if end not in tried | {usual[parameter]}:
+            tried |= {usual[parameter]}
+            if end not in tried and end not in set(map(str, tried)):
                 missing.append(f"{name}: {parameter} = {end}")
     assert not missing
     assert n_ends > 40

@@ -381,7 +381,7 @@ def test_a_table_is_replayed_as_it_is_trained_step_by_step(monkeypatch, tmp_path
         (
             "ed/ising-rmse",
             {},
-            "ed/ising-rmse has no steps that cuda_graph could record",
+            "cuda_graph must be False for ed/ising-rmse, which has no steps",
         ),
         ("ed/densities", {}, "cuda_graph records the steps of one batch: ask for both"),
         ("ed/densities", {"in_one_batch": True}, "cuda_graph needs device cuda, got"),

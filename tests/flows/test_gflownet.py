@@ -175,6 +175,13 @@ def test_steps_are_drawn_from_that_matrix(n_back):
     assert ((seen - matrix).abs() <= 5 * noise + 1e-12).all()
 
 
+def test_no_states_are_a_batch_too():
+    policy = BitsGFlowNet(3, 2, generator=make_generator(0))
+    none = (policy, lambda x: x.sum(1), torch.zeros(0, 3))
+    x, accepted = back_and_forth(*none, 2, generator=make_generator(0))
+    assert x.shape == (0, 3) and accepted.shape == (0,)
+
+
 def test_the_last_distribution_does_not_underflow():
     """Rare ends have log-probabilities far below that of the least number."""
     net = network()

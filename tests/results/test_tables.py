@@ -3,7 +3,9 @@
 import math
 
 import pytest
+import torch
 
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Table
 
 
@@ -60,9 +62,12 @@ def test_a_number_without_an_error_stands_alone():
 
 def test_the_rounding_of_equal_rows_is_no_error():
     """Three equal numbers have a standard error of 1e-17, by their rounded mean."""
-    table = Table({"a": ["x", "y"], "b": [(0.118935850194583456, 5e-18), (2.0, 0.5)]})
-    assert "0.119" in repr(table) and "e-18" not in repr(table)
-    assert "0.1189358" not in repr(table) and "2.0 ± 0.5" in repr(table)
+    value = 0.118935850194583456
+    single = torch.full((7,), value).std().item() / 7**0.5
+    cells = [(value, 5e-18), (value, single), (2.0, 0.5)]
+    shown = Table({"a": ["x", "y", "z"], "b": cells}).rows
+    assert single > 1e-10 and mean_and_stderr([value] * 7)[1] == 0
+    assert [row[1] for row in shown] == ["0.119", "0.119", "2.0 ± 0.5"]
 
 
 def test_a_column_may_have_equally_many_decimal_places():

@@ -4,9 +4,23 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import MLPEnergy
+from ebmtut.energies import Energy, MLPEnergy
+from ebmtut.flows import gibbs_kernel
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import dmala, dula, gwg, hmc, langevin, mala, run_chain
+from ebmtut.samplers import (
+    ColorGibbsState,
+    annealed_importance_sampling,
+    color_gibbs,
+    dmala,
+    dula,
+    gibbs,
+    gwg,
+    hmc,
+    langevin,
+    mala,
+    run_chain,
+)
 
 BITS = {
     "gwg": gwg,
@@ -37,6 +51,13 @@ class DetachedButLearnable(torch.nn.Module):
 
     def forward(self, x):
         return x.detach() @ self.weight
+
+
+class Broken(Energy):
+    n_sites = 3
+
+    def forward(self, x):
+        return broken(x)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -70,14 +91,53 @@ def test_unadjusted_chains_that_diverge_say_so():
     assert bool(x.isfinite().all())
 
 
-def test_log_ratios_that_are_no_numbers_are_told():
-    def broken(x):
-        return torch.where(x.sum(1) == 2, 0.0, torch.nan) * x.sum(1)
+def broken(x):
+    return torch.where(x.sum(1) == 2, 0.0, torch.nan) * x.sum(1)
 
-    with pytest.raises(
-        DivergenceError, match="6 of 6 log-ratios of the energy are NaN"
-    ):
-        run_chain(dula(broken, 0.2, "exact"), X, 1, generator=make_generator(0))
+
+NAN = {
+    "gibbs": gibbs,
+    "color_gibbs": lambda energy: color_gibbs(energy, torch.arange(3)),
+    "gwg": lambda energy: gwg(energy, ratios="exact"),
+    "dmala": lambda energy: dmala(energy, 0.2, "exact"),
+    "dula": lambda energy: dula(energy, 0.2, "exact"),
+}
+
+
+@pytest.mark.parametrize("name", NAN)
+def test_an_energy_that_is_nan_next_to_bits_is_told(name):
+    """None of the six neighbours has an energy: the chains could not move."""
+    if name == "color_gibbs":  # which looks at the neighbours first
+        chain = NAN[name](broken)._replace(init=ColorGibbsState)
+    else:
+        chain = NAN[name](broken)
+    with pytest.raises(DivergenceError, match="NaN"):
+        run_chain(chain, X, 1, generator=make_generator(0))
+
+
+@pytest.mark.parametrize("name", ["gwg", "dmala"])
+def test_bits_of_infinite_energy_are_not_entered(name):
+    """No probability is no error: inf - inf in the ratios there counts as none."""
+
+    def walled(x):
+        return torch.where(x.sum(1) == 3, torch.inf, 0.0)
+
+    chain = run_chain(NAN[name](walled), X, 200, generator=make_generator(0))
+    assert bool((chain.x_final.sum(1) < 3).all())
+    assert 0 < chain.info["acceptance"] <= 1
+
+
+def test_gradients_and_weights_that_are_nan_are_told():
+    def steep(x):  # of energy 0 at 0, where its gradient is not finite
+        return x.abs().sqrt().sum(1)
+
+    for chain in (hmc, mala, langevin):
+        with pytest.raises(InputError, match="gradient of energy"):
+            chain(steep, 0.1).init(torch.zeros(2, 3))
+    path = AnnealingPath(Broken())
+    with pytest.raises(DivergenceError, match="weights are NaN"):
+        kernel = gibbs_kernel(path, torch.arange(3))
+        annealed_importance_sampling(path, kernel, 4, 2, generator=make_generator(0))
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -91,3 +151,9 @@ def test_one_step_size_for_each_chain_and_no_other_number(name):
     one = run_chain(make(parabola, sizes[:2]), X, 3, generator=make_generator(0))
     both = run_chain(make(parabola, 0.1), X, 3, generator=make_generator(0))
     assert torch.equal(one.x_final[0], both.x_final[0])
+    double = run_chain(
+        make(parabola, sizes[:2].double()), X, 3, generator=make_generator(0)
+    )
+    assert torch.equal(double.x_final, one.x_final)
+    with pytest.raises(InputError, match="step_size must be floating, got torch"):
+        make(parabola, sizes.long() + 1)

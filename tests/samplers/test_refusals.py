@@ -1,17 +1,30 @@
 """What the samplers refuse beyond the ranges that their signatures declare."""
 
+import copy
+
 import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.energies import GraphBatch, Ising, LatticeIsing, MLPEnergy, PairwiseGraph
+from ebmtut.energies import (
+    RBM,
+    BoltzmannMachine,
+    GraphBatch,
+    Ising,
+    LatticeIsing,
+    MLPEnergy,
+    PairwiseGraph,
+)
 from ebmtut.random import make_generator
 from ebmtut.samplers import (
     ConditionalChain,
     adapt_step_size,
+    block_gibbs,
+    boltzmann_gibbs,
     boltzmann_gwg,
     color_gibbs,
     deconvolution_gibbs,
+    denoised,
     dmala,
     draw_samples,
     hmc,
@@ -27,6 +40,17 @@ G = make_generator(0)
 LATTICE, X = LatticeIsing(3, 0.1), torch.zeros(2, 9)
 GRAPH = PairwiseGraph(torch.tensor([[0], [1]]), torch.ones(1), torch.zeros(2))
 PATH = GraphBatch.from_edges([(2, [(0, 1)])])
+
+
+MACHINE = BoltzmannMachine(torch.ones(9, 9), torch.zeros(9))
+ISING, NAN = Ising(torch.ones(9, 9)), r"\w+ of the model must be finite, got"
+LAYERS = RBM(torch.ones(2, 9), torch.zeros(2), torch.zeros(9))
+
+
+def broken(model):
+    model = copy.deepcopy(model)
+    next(v for v in model.state_dict().values() if v.is_floating_point())[0] = torch.nan
+    return model
 
 
 def colored(colors):
@@ -94,6 +118,16 @@ CASES = {
         "n_sites must be given",
     ),
     "rows": (lambda: draw_samples(LATTICE, 3, generator=G, start=X), "start must have"),
+    "broken machine": (lambda: boltzmann_gwg(broken(MACHINE), X, 1, generator=G), NAN),
+    "broken graph": (lambda: boltzmann_gibbs(broken(GRAPH), X, 1, generator=G), NAN),
+    "broken Ising": (lambda: ising_gibbs(broken(ISING), X, 1, generator=G), NAN),
+    "broken layers": (lambda: block_gibbs(broken(LAYERS), X, 1, generator=G), NAN),
+    "slope": (
+        lambda: denoised(
+            lambda x, level: energy(x, level) * torch.nan, NOISE, white(3)
+        ),
+        "the gradient of energy",
+    ),
     "set": (lambda: repair_independent_set(PATH, X[:, :2] + 2), "x must hold only 0"),
 }
 

@@ -101,7 +101,7 @@ CASES = {
         ),
         r"temperatures .*finite in torch\.float32, got 1e\+39 at 1",
     ),
-    "no state": (lambda: run(state=P), "state must be a GibbsOTState, got tensor"),
+    "no state": (lambda: run(state=P), "state must be GibbsOTState, got tensor"),
     "state": (lambda: run(state=GibbsOTState(wide(0, 0), Q)), r"state.g must have"),
     "warm chains": (lambda: WarmChains(Q, COST), r"q must have shape \(batch, m2\)"),
     "batch": (lambda: chains(P[None]), r"p must have shape \(2, 3\)"),

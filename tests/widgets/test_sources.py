@@ -1,11 +1,30 @@
 """One script a widget, made of modules that import each other."""
 
+import importlib
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from ebmtut.widgets import LandscapeExplorer, MessageExplorer, TransportExplorer
 from ebmtut.widgets import _sources as sources
+from tools.paths import ROOT
+
+
+def test_without_anywidget_an_extra_is_named_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.delitem(sys.modules, "ebmtut.widgets")
+    with pytest.raises(
+        ImportError, match=r"pip install 'ebmtut\[sweep\]', or \[book\]"
+    ):
+        importlib.import_module("ebmtut.widgets")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for extra in ("sweep", "book"):
+        named = project["optional-dependencies"][extra]
+        assert any(line.startswith("anywidget") for line in named)
 
 
 def test_what_is_imported_comes_first_and_once(

@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ebmtut._digests import sha256_of
-from ebmtut.checks import InputError, check_type
+from ebmtut.checks import InputError, checked
 
 __all__ = ["DataUnavailable", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
 
@@ -57,6 +57,7 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("ebmtut"))
 
 
+@checked
 def fetch(
     file: RemoteFile,
     *,
@@ -78,7 +79,6 @@ def fetch(
     DataUnavailable
         If it is not at hand and cannot be downloaded; the message says where to put it.
     """
-    check_type("file", file, RemoteFile)
     if offline is None:
         offline = os.environ.get("EBMTUT_OFFLINE", "0") not in ("", "0")
     folder = data_dir if data_dir is not None else os.environ.get("EBMTUT_DATA")

@@ -67,6 +67,9 @@ class GraphBatch:
     tensor([2.])
     """
 
+    #: What the message says where another object is given.
+    HOW_MADE = ": GraphBatch.from_networkx makes one of NetworkX's"
+
     def __init__(
         self,
         adjacency: Float[Tensor, "n_graphs n_sites n_sites"],

@@ -12,11 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import (
-    InputError,
     NonNegative,
     Range,
     checked,
-    shown,
 )
 from ebmtut.energies.base import Energy
 from ebmtut.energies.graph_batch import GraphBatch
@@ -42,11 +40,6 @@ class GraphEnergy(Energy):
         self, graphs: GraphBatch, *, inverse_temperature: NonNegative = 1
     ) -> None:
         super().__init__()
-        if not isinstance(graphs, GraphBatch):
-            raise InputError(
-                f"graphs must be GraphBatch, got {shown(graphs)}: "
-                "GraphBatch.from_networkx makes one of NetworkX's"
-            )
         self.graphs = graphs
         self.n_sites = graphs.n_sites
         self.inverse_temperature = inverse_temperature

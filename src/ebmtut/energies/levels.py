@@ -97,6 +97,7 @@ def at_level(energy: LevelEnergy, level: Natural) -> EnergyFunction:
     return one
 
 
+@checked
 def conditional_energy(
     energy: LevelEnergy,
     noise: NoiseLevels,

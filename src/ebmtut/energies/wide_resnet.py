@@ -129,6 +129,7 @@ class WideResNetEnergy(nn.Module):
 
     scales: Tensor
 
+    @checked
     def __init__(
         self,
         config: WideResNetConfig,

@@ -75,6 +75,7 @@ def exact_log_partition(
     return torch.logsumexp(torch.stack(blocks), dim=0)
 
 
+@checked
 def exact_mean(
     energy: EnergyFunction,
     f: Callable[[Float[Tensor, "batch n_sites"]], Num[Tensor, "batch ..."]],

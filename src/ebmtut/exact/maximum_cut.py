@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra, minimum_spanning_tree
 
-from ebmtut.checks import Positive, check_type, checked
+from ebmtut.checks import Positive, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.exact.optimum import Optima, edge_lists, unproved
 
@@ -36,7 +36,6 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     OptimumUnproved
         If the time was up; the message names the graph.
     """
-    check_type("graphs", graphs, GraphBatch)
     x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")
     value = torch.zeros(len(graphs), dtype=torch.float32, device="cpu")
     for number, (n, edges) in enumerate(edge_lists(graphs)):

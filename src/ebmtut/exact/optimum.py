@@ -17,7 +17,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ebmtut.checks import InputError, Positive, check_choice, check_type, checked
+from ebmtut.checks import InputError, Positive, check_choice, checked
 from ebmtut.energies import GraphBatch
 
 __all__ = ["Optima", "OptimumUnproved", "maximum_independent_sets"]
@@ -61,7 +61,6 @@ def maximum_independent_sets(
         If the time was up; the message names the graph.
     """
     solve = _solver(solver)
-    check_type("graphs", graphs, GraphBatch)
     x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")
     for number, (n, edges) in enumerate(edge_lists(graphs)):
         best = solve(n, edges, time_limit)

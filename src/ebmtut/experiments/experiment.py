@@ -122,7 +122,9 @@ class Experiment(Generic[C]):
         """Require a batch whose steps can be recorded, and a GPU."""
         has = self.batch and "cuda_graph" in inspect.signature(self.batch).parameters
         if not has:
-            raise InputError(f"{self.id} has no steps that cuda_graph could record")
+            raise InputError(
+                f"cuda_graph must be False for {self.id}, which has no steps to record"
+            )
         if not in_one_batch:
             raise InputError("cuda_graph records the steps of one batch: ask for both")
         if device == "cpu":

@@ -251,8 +251,8 @@ def mean_and_stderr(
 
     numbers = np.array(values, dtype=float)
     spreads = []
-    if len(numbers) > 1:
-        spreads.append(float(numbers.std(ddof=1)))
+    if len(numbers) > 1:  # equal numbers do not spread, though their mean is rounded
+        spreads.append(float(numbers.std(ddof=1)) if np.ptp(numbers) else 0.0)
     if len(errors):
         spreads.append(float(np.array(errors, dtype=float).mean()))
     stderr = max(spreads) / len(numbers) ** 0.5 if spreads else None

@@ -147,6 +147,7 @@ def forward_trajectories(
     return _fill(policy, blank, generator=generator, explore=explore)
 
 
+@checked
 def backward_trajectories(
     policy: BitsGFlowNet,
     x: Float[Tensor, "batch n_sites"],
@@ -236,7 +237,7 @@ def _fill(
     n, d = partial.shape
     log_forward = log_backward = policy.log_z.new_zeros(n)
     forth, _ = policy(partial)
-    for _ in range(int((partial[0] == BLANK).sum())):
+    for _ in range(int((partial == BLANK).sum()) // max(n, 1)):
         move = explored(forth, explore, generator=generator)[:, None]
         log_forward = log_forward + forth.gather(1, move).squeeze(1)
         site, bit = move % d, (move // d).to(partial)
@@ -276,6 +277,7 @@ def trajectory_balance_loss(
     return balance.square().mean()
 
 
+@checked
 def terminal_distribution(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     """Exact log-probabilities of the last states, by summing over trajectories.
 
@@ -289,7 +291,6 @@ def terminal_distribution(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     log_probabilities
         In the order of `enumerate_states`.
     """
-    check_type("policy", policy, BitsGFlowNet)
     d = policy.n_sites
     check_range("n_sites", d, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
     # Digits 0, 1, 2 for bits and blank; a move adds to the number of the state.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import Count, Natural, check_type, checked
+from ebmtut.checks import Count, Natural, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
 from ebmtut.tensor_checks import check_shape
@@ -36,9 +36,9 @@ class GraphWeights(nn.Module, ABC):
 class NetworkOnGraphs(nn.Module, ABC):
     """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`."""
 
+    @checked
     def __init__(self, weights: GraphWeights, graphs: GraphBatch) -> None:
         super().__init__()
-        check_type("graphs", graphs, GraphBatch)
         self.weights = weights
         self.graphs = graphs
         self.n_sites = graphs.n_sites

@@ -39,10 +39,11 @@ class TimeFeatures(nn.Module):
         Source of the weights; None takes a fresh one of seed 0.
     """
 
+    @checked
     def __init__(
         self,
-        width: int,
-        n_waves: int = 4,
+        width: Count,
+        n_waves: Count = 4,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -244,7 +245,7 @@ class HollowConvolution(HollowNetwork):
     @checked
     def __init__(
         self,
-        side: int,
+        side: Count,
         *,
         n_states: int = 2,
         width: int = 32,

@@ -73,6 +73,7 @@ class Rollout(NamedTuple):
     n_clipped: int
 
 
+@checked
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     """One Gibbs sweep by colour class at time t of a path.
 

@@ -18,6 +18,7 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["PersistentChains", "contrastive_divergence_loss"]
 
 
+@checked
 def contrastive_divergence_loss(
     energy: EnergyFunction,
     x: Float[Tensor, "batch n_sites"],

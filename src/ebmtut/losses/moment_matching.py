@@ -79,6 +79,7 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), x.T @ x / len(x)
 
 
+@checked
 def match_moments(
     x: Float[Tensor, "batch n_sites"],
     sample: Callable[[BoltzmannMachine], Tensor],

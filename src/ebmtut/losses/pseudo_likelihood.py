@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from ebmtut.checks import checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.tensor_checks import check_bits
@@ -16,6 +17,7 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["pseudo_likelihood_loss"]
 
 
+@checked
 def pseudo_likelihood_loss(
     energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, ""]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from ebmtut.checks import checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.tensor_checks import check_bits
@@ -15,6 +16,7 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["ratio_matching_loss"]
 
 
+@checked
 def ratio_matching_loss(
     energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, ""]:

@@ -168,11 +168,12 @@ def learn_rbm(
     return LearnedRBM(model, diverged=False)
 
 
+@checked
 def draw_rbm(
     method: str,
     model: RBM,
-    n: int,
-    sweeps: Sequence[int],
+    n: Count,
+    sweeps: Sequence[Natural],
     *,
     init: str = "symmetric",
     generator: torch.Generator,
@@ -228,8 +229,13 @@ def _draw(
     return seen
 
 
+@checked
 def random_rbm(
-    n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
+    n_hidden: Count,
+    n_visible: Count,
+    *,
+    scale: float = 0.01,
+    generator: torch.Generator,
 ) -> RBM:
     """Sample a learnable model: weights N(0, scale^2), biases N(0, 1)."""
     check_type("generator", generator, torch.Generator)

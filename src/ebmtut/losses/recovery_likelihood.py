@@ -23,6 +23,7 @@ from ebmtut.tensor_checks import check_shape, check_vectors, check_within
 __all__ = ["Chains", "RecoveryLikelihood", "recovery_likelihood_loss"]
 
 
+@checked
 def recovery_likelihood_loss(
     energy: LevelEnergy,
     x: Float[Tensor, "batch ..."],

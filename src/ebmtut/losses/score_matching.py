@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut._gradients import with_gradients
+from ebmtut.checks import InputError, checked
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.noise import NoiseLevels, check_levels
 from ebmtut.random import check_generator
@@ -17,6 +18,8 @@ from ebmtut.tensor_checks import check_shape, check_vectors
 __all__ = ["DenoisingScoreMatching", "denoising_score_matching_loss"]
 
 
+@with_gradients
+@checked
 def denoising_score_matching_loss(
     energy: LevelEnergy,
     noise: NoiseLevels,
@@ -74,6 +77,7 @@ def denoising_score_matching_loss(
 class DenoisingScoreMatching:
     """The training loss of `denoising_score_matching_loss` over all noisy levels."""
 
+    @checked
     def __init__(self, noise: NoiseLevels) -> None:
         self.noise = noise
         self.lowest = 0 if noise.noises[0] > 0 else 1

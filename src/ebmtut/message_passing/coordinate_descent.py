@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Natural, check_type, checked
+from ebmtut.checks import Count, InputError, Natural, checked
 from ebmtut.energies import RBM, BoltzmannMachine
 from ebmtut.random import bernoulli, logistic
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -43,7 +43,6 @@ def perturb_and_coordinate_descent(
     x
         Bits; of an RBM the visible units and then the hidden ones.
     """
-    check_type("model", model, BoltzmannMachine, RBM)
     for name, parameter in model.named_parameters():
         check_finite(name, parameter)
     if start is not None:

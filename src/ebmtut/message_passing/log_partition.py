@@ -37,6 +37,7 @@ class LogPartitionBound:
     scores: Float[Tensor, " n_samples"]
 
 
+@checked
 def log_partition_bound(
     energy: EnergyFunction,
     x: Float[Tensor, "n_samples n_sites"],

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_counts, check_range
+from ebmtut.checks import check_choice, check_counts, check_range, checked
 from ebmtut.energies import PairTerms
 from ebmtut.kernels.max_product import sweeps_for
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
@@ -83,6 +83,7 @@ class MaxProductResult:
     )
 
 
+@checked
 def max_product(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
@@ -126,6 +127,7 @@ def max_product(
     return decode(model, *task, keep_messages=return_messages)
 
 
+@checked
 def max_product_reference(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],

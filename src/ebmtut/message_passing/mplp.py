@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_counts, check_positive
+from ebmtut.checks import check_counts, check_positive, checked
 from ebmtut.energies import PairTerms
 from ebmtut.kernels import mplp as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
@@ -47,6 +47,7 @@ class MPLP:
     converged: Bool[Tensor, " n_samples"]
 
 
+@checked
 def mplp(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
@@ -100,6 +101,7 @@ def mplp(
     )
 
 
+@checked
 def mplp_reference(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],

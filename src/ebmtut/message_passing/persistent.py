@@ -93,6 +93,7 @@ def start_persistent(
     return PersistentState(found.x, normals, found.messages)
 
 
+@checked
 def persistent_perturb_and_max_product(
     model: PairwiseModel,
     state: PersistentState,

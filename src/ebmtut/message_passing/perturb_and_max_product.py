@@ -68,6 +68,7 @@ def perturb_and_max_product(
     return x if clamp is None else torch.where(clamp.isnan(), x, clamp.to(x))
 
 
+@checked
 def clamp_unaries(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],

@@ -107,6 +107,7 @@ class LogPartitions(NamedTuple):
 
 
 @torch.no_grad()
+@checked
 def log_partitions(
     energy: EnergyFunction,
     proposal: Proposal,

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, check_type, checked
+from ebmtut.checks import Count, InputError, Natural, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
@@ -34,6 +34,7 @@ class GridPartition(NamedTuple):
     proposal: HistogramProposal
 
 
+@checked
 def grid_log_partition(
     energy: EnergyFunction,
     *,
@@ -82,8 +83,8 @@ def sample_by_proposal(
     *,
     generator: torch.Generator,
     batch: Count = 16384,
-    min_draws: int = 65536,
-    max_draws: int = 20_000_000,
+    min_draws: Natural = 65536,
+    max_draws: Count = 20_000_000,
     dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Independent samples of a model by rejection from a proposal.

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ebmtut._gradients import with_gradients
 from ebmtut.checks import (
     Count,
     Natural,
@@ -105,6 +106,7 @@ class ImageJudge(nn.Module):
         return logits
 
 
+@with_gradients
 @checked
 def train_image_judge(
     images: Float[Tensor, "n ..."],

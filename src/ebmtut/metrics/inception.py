@@ -78,6 +78,7 @@ def inception_features(
     return InceptionFeatures(pooled, probabilities)
 
 
+@checked
 def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
     """Frechet inception distance of features (Heusel et al., 2017: 50,000 of each)."""
     for name, value in (("data", data), ("samples", samples)):

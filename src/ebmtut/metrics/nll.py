@@ -66,6 +66,7 @@ def log_weights(
     return torch.cat(parts)
 
 
+@checked
 def log_partition_importance(
     energy: EnergyFunction,
     proposal: Proposal,

@@ -62,8 +62,9 @@ class BernoulliProposal:
         self.n_sites = len(probs)
 
     @classmethod
+    @checked
     def uniform(
-        cls, n_sites: int, device: str | torch.device = "cpu"
+        cls, n_sites: Count, device: str | torch.device = "cpu"
     ) -> "BernoulliProposal":
         """All states alike."""
         check_device(device)

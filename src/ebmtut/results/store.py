@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ebmtut._digests import json_digest
-from ebmtut.checks import check_type, InputError, check_choice
+from ebmtut.checks import check_type, InputError, check_choice, checked
 from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance
 from ebmtut.results.serialize import to_json, to_npz
@@ -98,9 +98,9 @@ def result_folder(id: str, scale: str, root: str | Path | None = None) -> Path:
     return Path(root if root is not None else default_root()) / id / scale
 
 
+@checked
 def save_result(result: Result, root: str | Path | None = None) -> Path:
     """Store a result, in place of an older one; non-finite numbers become null."""
-    check_type("result", result, Result)
     target = result_folder(result.id, result.scale, root)
     arrays = to_npz(result.arrays)
     content = {

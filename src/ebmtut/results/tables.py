@@ -171,10 +171,10 @@ def _with_error(value: float, error: float) -> str:
     if not math.isfinite(value) or not math.isfinite(error) or error <= 0:
         return _print(value, 3)
     first = math.floor(math.log10(error))
-    # Two digits of an error that begins with 1 or 2, else one; and no more digits than
-    # the value has, where the error is that of rounding.
+    # Two digits of an error that begins with 1 or 2, else one; none where it is that of
+    # rounding, at worst of equal rows in single precision.
     places = -first + (error / 10.0**first < 3)
-    if error < 1e-14 * abs(value):
+    if error < 2.0**-23 * abs(value):
         return _print(value, 3)
     value, error = (round(number, places) for number in (value, error))
     places = max(0, places)

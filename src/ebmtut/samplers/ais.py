@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, Probability, checked
+from ebmtut.checks import Count, DivergenceError, Probability, checked
 from ebmtut.importance import systematic_resampling
 from ebmtut.paths import AnnealingPath, BasePath
 
@@ -60,6 +60,11 @@ def annealed_importance_sampling(
     start
         States at t = 0 instead of samples of p_0.
 
+    Raises
+    ------
+    DivergenceError
+        If energies, and weights with them, are NaN.
+
     Examples
     --------
     >>> from ebmtut.energies import LatticeIsing, lattice_coloring
@@ -87,4 +92,6 @@ def annealed_importance_sampling(
             log_weights.fill_(float(log_weights.logsumexp(0)) - math.log(n))
             n_resampled += 1
         x = kernel(x, k / n_steps, generator=generator)
+    if n_nan := int(log_weights.isnan().sum()):
+        raise DivergenceError(f"{n_nan} of {n} weights are NaN, as energies are", -1)
     return AnnealedSamples(x, log_weights, n_resampled)

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, check_type, checked
+from ebmtut.checks import Count, checked
 from ebmtut.energies import RBM
 from ebmtut.random import bernoulli
-from ebmtut.tensor_checks import check_bits
+from ebmtut.tensor_checks import check_bits, check_weights
 
 __all__ = ["block_gibbs"]
 
@@ -48,7 +48,7 @@ def block_gibbs(
     >>> block_gibbs(model, torch.zeros(5, 4), 10, generator=make_generator(1)).shape
     torch.Size([5, 7])
     """
-    check_type("model", model, RBM)
+    check_weights(model)
     check_bits("v", v, model.n_visible)
     for _ in range(n_sweeps):
         h = bernoulli(torch.sigmoid(model.hidden_logits(v)), generator=generator)

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Natural, check_choice, check_type, checked
+from ebmtut.checks import Natural, check_choice, checked
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.kernels.gibbs import gibbs_by_kernel
 from ebmtut.kernels.gwg import gwg_by_kernel
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.samplers.ising import ising_gibbs
-from ebmtut.tensor_checks import check_bits
+from ebmtut.tensor_checks import check_bits, check_weights
 
 __all__ = ["boltzmann_gibbs", "boltzmann_gwg"]
 
@@ -42,7 +42,7 @@ def boltzmann_gibbs(
     >>> boltzmann_gibbs(model, torch.zeros(5, 4), 10, generator=make_generator(0)).shape
     torch.Size([5, 4])
     """
-    check_type("model", model, BoltzmannMachine, PairwiseGraph)
+    check_weights(model)
     if isinstance(model, PairwiseGraph):
         check_bits("x", x, model.n_sites)
         swept = gibbs_by_kernel(model, x, n_sweeps, generator)
@@ -76,7 +76,7 @@ def boltzmann_gwg(
         Of the arithmetic; float64 gives the same chains on every processor, more
         slowly.
     """
-    check_type("model", model, BoltzmannMachine)
+    check_weights(model)
     check_bits("x", x, model.n_sites)
     check_choice("dtype", str(dtype), ("torch.float32", "torch.float64"))
     return gwg_by_kernel(model, x, n_steps, generator, dtype)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import Count, Natural, check_type, checked
+from ebmtut.checks import Count, DivergenceError, Natural, check_type, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -28,7 +28,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     acceptance
-        Probability of accepting the proposal; 1 without an acceptance test.
+        Probability of accepting the proposal; 1 without an acceptance test; NaN where
+        an energy is.
     n_changed
         Number of bits that differ from the state before.
     """
@@ -99,6 +100,11 @@ def run_chain(
     keep_every
         Keep every ``keep_every``-th state past burn-in; by default only the last.
 
+    Raises
+    ------
+    DivergenceError
+        If an energy of bits or its gradient is NaN, which a chain would never enter.
+
     Examples
     --------
     >>> import torch
@@ -130,6 +136,10 @@ def run_chain(
                 totals[name] = totals[name] + total if name in totals else total
             if keep_every is not None and step % keep_every == 0:
                 kept.append(state.x)
+    if len(x) and any(total.isnan() for total in totals.values()):
+        raise DivergenceError(
+            "the energy of a chain's proposal, or its gradient, is NaN", step=-1
+        )
     return ChainResult(
         x_final=state.x,
         kept=torch.stack(kept) if kept else x.new_empty((0, *x.shape)),

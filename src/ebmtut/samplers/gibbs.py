@@ -96,11 +96,12 @@ def gibbs(
             energy=torch.where(flip == 1, other, current),
             site=(next_site + 1) % n_sites,
         )
-        return new, StepInfo(torch.ones_like(flip), flip)
+        return new, StepInfo(torch.where(other.isnan(), torch.nan, 1.0).to(flip), flip)
 
     return Sampler(init, step)
 
 
+@checked
 def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> Sampler:
     """Gibbs sampling by colour class; one step is one sweep over all sites.
 
@@ -141,12 +142,14 @@ def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> 
         state: ColorGibbsState, *, generator: torch.Generator
     ) -> tuple[ColorGibbsState, StepInfo]:
         x = state.x
+        acceptance = torch.ones_like(x[:, 0])
         for sites in classes:
-            flip_probability = torch.sigmoid(neighbor_log_ratios(energy, x))
-            flip = bernoulli(flip_probability, generator=generator)
+            chance = torch.sigmoid(neighbor_log_ratios(energy, x))
+            acceptance = torch.where(chance.isnan().any(1), torch.nan, acceptance)
+            flip = bernoulli(chance, generator=generator)
             x = torch.where(sites.to(x.device), (x - flip).abs(), x)
         n_changed = (x - state.x).abs().sum(1)
-        return ColorGibbsState(x), StepInfo(torch.ones_like(n_changed), n_changed)
+        return ColorGibbsState(x), StepInfo(acceptance, n_changed)
 
     return Sampler(init, step)
 

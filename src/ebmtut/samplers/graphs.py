@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, check_type, checked
+from ebmtut.checks import Count, checked
 from ebmtut.energies import GraphBatch, GraphEnergy
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, run_chain, start_energy
@@ -43,6 +43,7 @@ def anneal(
     return x
 
 
+@checked
 def vertex_gibbs(energy: GraphEnergy) -> Sampler:
     """Gibbs sampling on a batch of graphs; one step resamples every vertex in turn."""
 
@@ -64,6 +65,7 @@ def vertex_gibbs(energy: GraphEnergy) -> Sampler:
     return Sampler(init, step)
 
 
+@checked
 def repair_independent_set(
     graphs: GraphBatch, x: Float[Tensor, "batch n_sites"], *, complete: bool = False
 ) -> Float[Tensor, "batch n_sites"]:
@@ -77,7 +79,6 @@ def repair_independent_set(
     complete
         Whether to choose, in turn, every vertex that then has no chosen neighbour.
     """
-    check_type("graphs", graphs, GraphBatch)
     check_bits("x", x, graphs.n_sites)
     inside = graphs.is_vertex[:, None].to(x)
     chosen = graphs.by_graph(x) * inside

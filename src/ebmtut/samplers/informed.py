@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ebmtut.checks import check_choice
+from ebmtut.checks import check_choice, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import categorical
 from ebmtut.samplers.chain import Sampler, StepInfo
@@ -58,6 +58,7 @@ def gwg_log_proposal(
     return torch.log_softmax(balancing_function(balancing)(log_ratios), dim=-1)
 
 
+@checked
 def gwg(
     energy: EnergyFunction, balancing: str = "sqrt", ratios: str = "taylor"
 ) -> Sampler:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import InputError, check_counts, checked
 from ebmtut.energies import LevelEnergy
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import normal
@@ -20,6 +20,7 @@ __all__ = ["inpaint"]
 
 
 @torch.no_grad()
+@checked
 def inpaint(
     energy: LevelEnergy,
     noise: NoiseLevels,

@@ -19,7 +19,7 @@ from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.states import bits_to_spins, spins_to_bits
-from ebmtut.tensor_checks import check_bits
+from ebmtut.tensor_checks import check_bits, check_weights
 
 __all__ = ["ising_gibbs", "ising_gibbs_reference"]
 
@@ -85,4 +85,5 @@ def _check(energy: Energy, x: Float[Tensor, "batch n_sites"], n_sweeps: int) -> 
     check_type("energy", energy, Ising, LatticeIsing)
     assert isinstance(energy, (Ising, LatticeIsing))
     check_bits("x", x, energy.n_sites)
+    check_weights(energy)
     check_counts(low=0, n_sweeps=n_sweeps)

@@ -13,13 +13,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, InputError, check_positive
+from ebmtut.checks import DivergenceError, InputError, check_positive, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.energies.base import energies_and_gradients
 from ebmtut.energies.levels import ConditionalEnergy
 from ebmtut.random import normal
 from ebmtut.samplers.chain import Sampler
-from ebmtut.tensor_checks import check_finite, check_shape, check_vectors
+from ebmtut.tensor_checks import (
+    check_finite,
+    check_floating,
+    check_shape,
+    check_vectors,
+)
 
 __all__ = ["MoveInfo", "VectorState", "langevin", "mala"]
 
@@ -60,6 +65,7 @@ class MoveInfo(NamedTuple):
     distance: Tensor
 
 
+@checked
 def langevin(
     energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]
 ) -> Sampler:
@@ -91,6 +97,7 @@ def langevin(
     return _sampler(energy, step_size, adjusted=False)
 
 
+@checked
 def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> Sampler:
     """Metropolis-adjusted Langevin dynamics: exact at any step size.
 
@@ -140,6 +147,7 @@ def check_step_size(step_size: float | Tensor) -> None:
     if not isinstance(step_size, Tensor):
         check_positive(step_size=step_size)
         return
+    check_floating("step_size", step_size.dtype)
     wrong = step_size[~(step_size > 0) | step_size.isinf()]
     if wrong.numel():
         raise InputError(f"step_size must be a number > 0, got {wrong[0].item():g}")
@@ -159,6 +167,7 @@ def start_vectors(
         check_shape("step_size", step_size, (len(x),))
     state = vector_state(energy, x)
     check_finite("energy(x)", state.energy)
+    check_finite("the gradient of energy(x)", state.gradient)
     return state
 
 
@@ -223,6 +232,7 @@ def per_chain(value: float | Tensor, like: Tensor) -> float | Tensor:
     """Shape one number a chain so that it multiplies states."""
     if not isinstance(value, Tensor):
         return value
+    value = value.to(like)  # a vector of another dtype would change that of the states
     return value.reshape(-1, *[1] * (like.dim() - 1)) if value.dim() else value
 
 

@@ -98,6 +98,9 @@ def accept_or_stay(
         dtype=log_acceptance.dtype,
         device=log_acceptance.device,
     )
+    # A state without probability is refused, whatever the log-ratios there are.
+    outside = proposal.energy == torch.inf
+    log_acceptance = torch.where(outside, -torch.inf, log_acceptance)
     # An energy that is NaN compares as False: the chain stays where it is.
     accept = log_acceptance > -noise
     column = accept[:, None]

@@ -9,17 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ebmtut.checks import checked
 from ebmtut.energies import LevelEnergy, at_level
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator
 from ebmtut.samplers.conditional import ConditionalChain, draw_conditional
 from ebmtut.samplers.langevin import Draw, normals, vector_state
-from ebmtut.tensor_checks import check_vectors
+from ebmtut.tensor_checks import check_finite, check_vectors
 
 __all__ = ["denoised", "descend", "progressive_samples"]
 
 
 @torch.no_grad()
+@checked
 def progressive_samples(
     energy: LevelEnergy,
     noise: NoiseLevels,
@@ -50,6 +52,7 @@ def progressive_samples(
     return descend(energy, noise, start, chain, normals(generator))
 
 
+@checked
 def denoised(
     energy: LevelEnergy, noise: NoiseLevels, x: Float[Tensor, "batch ..."]
 ) -> Float[Tensor, "batch ..."]:
@@ -60,6 +63,7 @@ def denoised(
     """
     check_vectors("x", x)
     gradient = vector_state(at_level(energy, 0), x).gradient
+    check_finite("the gradient of energy(x, 0)", gradient)
     return (x - noise.noises[0] ** 2 * gradient) / noise.signals[0]
 
 

@@ -45,7 +45,7 @@ def gather(
     folder = Path(folder)
     try:
         plan = json.loads((folder / "sweep.json").read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder} holds no sweep") from None
     records = load_runs(folder)
     rows = tidy_rows(records)

@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ebmtut._gradients import with_gradients
 from ebmtut.checks import (
     Count,
     DivergenceError,
     Positive,
     Probability,
     check_range,
-    check_type,
     checked,
 )
 from ebmtut.flows import (
@@ -93,6 +93,8 @@ class EBGFNTraining(NamedTuple):
     cpu_seconds: float
 
 
+@with_gradients
+@checked
 def train_eb_gfn(
     energy: nn.Module,
     policy: BitsGFlowNet,
@@ -124,8 +126,6 @@ def train_eb_gfn(
     OutOfTime
         As in `ResumableLoop`.
     """
-    check_type("policy", policy, BitsGFlowNet)
-    check_type("config", config, EBGFNConfig)
     device = policy.log_z.device
     check_generator(generator, device)
     if config.n_back is not None:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut._allocator import keep_freed_memory
+from ebmtut._gradients import with_gradients
 from ebmtut._progress import counted
 from ebmtut.checks import (
     Count,
@@ -46,6 +47,7 @@ from ebmtut.training.state import RunState, state_file
 __all__ = ["train_ensemble"]
 
 
+@with_gradients
 @checked
 def train_ensemble(
     energies: Sequence[nn.Module],

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebmtut._gradients import with_gradients
 from ebmtut._layers import linear
 from ebmtut.checks import (
     Count,
@@ -24,7 +25,6 @@ from ebmtut.checks import (
     InputError,
     OneOf,
     Range,
-    check_type,
     checked,
 )
 from ebmtut.flows import (
@@ -217,6 +217,8 @@ class _Buffer:
         self.tensors["max_log_ratio"].clamp_(min=info.largest)
 
 
+@with_gradients
+@checked
 def train_flow(
     flow: Flow,
     config: FlowConfig,
@@ -249,7 +251,6 @@ def train_flow(
     DivergenceError
         If the loss or a rollout is not finite; names the step and the largest ratio.
     """
-    check_type("config", config, FlowConfig)
     n_times = config.n_times
     if config.objective == "batch" and (
         optimizer.batch_size % n_times or optimizer.batch_size < 2 * n_times

@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from ebmtut._gradients import with_gradients
 from ebmtut.checks import Count, DivergenceError, Positive, checked
 from ebmtut.flows import Flow, Kernel, RatioInfo, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
@@ -94,6 +95,7 @@ class FlowFollower:
         self._counts[0] += info.n_clipped
         self._counts[1] += info.n_ratios
 
+    @with_gradients
     def fit(
         self, n_steps: int, *, generator: torch.Generator, share: float = 1.0
     ) -> None:

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebmtut._gradients import with_gradients
 from ebmtut.checks import (
     Count,
     DivergenceError,
     Probability,
     Range,
     check_range,
-    check_type,
     checked,
 )
 from ebmtut.energies import GraphEnergy
@@ -96,11 +96,14 @@ class GraphFlowTraining(NamedTuple):
     max_log_ratio: float
 
 
+@checked
 def flow_on(weights: GraphWeights, problem: GraphEnergy) -> Flow:
     """Return the flow from uniform bits to a problem's distribution, on its graphs."""
     return Flow(AnnealingPath(problem), weights.on(problem.graphs))
 
 
+@with_gradients
+@checked
 def train_graph_flow(
     weights: GraphWeights,
     problem: GraphEnergy,
@@ -126,7 +129,6 @@ def train_graph_flow(
     DivergenceError
         If the loss or a rollout is not finite; names the step and the largest ratio.
     """
-    check_type("config", config, GraphFlowConfig)
     graphs = problem.graphs
     device = graphs.adjacency.device
     check_generator(generator, device)

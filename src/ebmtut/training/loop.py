@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut._allocator import keep_freed_memory
+from ebmtut._gradients import with_gradients
 from ebmtut._progress import counted
 from ebmtut.checks import (
     BelowOne,
@@ -188,6 +189,7 @@ def diverged(
     )
 
 
+@with_gradients
 @checked
 def train(
     energy: nn.Module,

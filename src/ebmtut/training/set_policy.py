@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebmtut._gradients import with_gradients
 from ebmtut.checks import (
     Count,
     NonNegative,
@@ -42,6 +43,7 @@ class SetPolicyTraining(NamedTuple):
     cpu_seconds: float
 
 
+@with_gradients
 @checked
 def train_set_policy(
     policy: SetPolicy,

@@ -20,7 +20,7 @@ from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import InputError, check_counts, check_type, shown
+from ebmtut.checks import InputError, check_counts, check_type, checked, shown
 from ebmtut.kernels.exponentials import exponentials
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.tensor_checks import check_finite
@@ -226,6 +226,7 @@ class GibbsOTResult(NamedTuple):
     trace: GibbsOTTrace | None = None
 
 
+@checked
 def gibbs_ot(
     p: Float[Tensor, "*batch m1"],
     q: Float[Tensor, "*batch m2"],
@@ -285,6 +286,7 @@ def gibbs_ot(
     )
 
 
+@checked
 def gibbs_ot_reference(
     p: Float[Tensor, "*batch m1"],
     q: Float[Tensor, "*batch m2"],

@@ -81,6 +81,7 @@ def gibbs_pass(
     return GridDuals(least_sums(h, cost), minus_L.neg_())
 
 
+@checked
 def grid_duals(
     start: Float[Tensor, "batch height width"],
     p: Float[Tensor, "batch height width"],
@@ -101,6 +102,7 @@ def grid_duals(
     return GridDuals(U, least_sums(-U, cost).neg_())
 
 
+@checked
 def grid_dual_value(
     start: Float[Tensor, "batch height width"],
     p: Float[Tensor, "batch height width"],

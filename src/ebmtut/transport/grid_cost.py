@@ -79,6 +79,7 @@ def instances_innermost(
     return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
 
 
+@checked
 def min_plus_reference(
     h: Float[Tensor, "batch height width"], cost: GridCost
 ) -> Float[Tensor, "batch height width"]:
@@ -87,6 +88,7 @@ def min_plus_reference(
     return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
 
 
+@checked
 def min_plus(
     h: Float[Tensor, "batch height width"], cost: GridCost
 ) -> Float[Tensor, "batch height width"]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_type
+from ebmtut.checks import InputError, check_type, checked
 from ebmtut.transport._problem import as_temperatures, check_masses, check_problem
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
@@ -33,6 +33,7 @@ class WarmChains:
         Masses of the data, and M; zeros take no part.
     """
 
+    @checked
     def __init__(
         self,
         q: Float[Tensor, "batch m2"],

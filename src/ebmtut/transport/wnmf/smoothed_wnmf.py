@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_range
+from ebmtut._gradients import with_gradients
+from ebmtut.checks import check_range, checked
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport.grid_cost import GridCost, check_measures, grid_cost
 
@@ -78,6 +79,8 @@ def _log_blurred(g: Tensor, cost: GridCost, smoothing: float) -> Tensor:
     return torch.stack(images)
 
 
+@with_gradients
+@checked
 def smoothed_wnmf(
     data: Float[Tensor, "n_images height width"],
     dictionary: Float[Tensor, "n_components height width"],

@@ -149,6 +149,7 @@ def as_measures(
     return instances_innermost(images / mass)
 
 
+@checked
 def wnmf_start(
     data: Float[Tensor, "n_images height width"],
     config: WNMFConfig,

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import DivergenceError, check_type
+from ebmtut.checks import DivergenceError, check_type, checked
 from ebmtut.transport.grid import gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
 from ebmtut.transport.mixing import stops_rising
@@ -73,6 +73,7 @@ def until_mixed(
     return U, value, n_passes
 
 
+@checked
 def wnmf_epoch(
     state: WNMFState,
     data: Float[Tensor, "n_images height width"],
@@ -148,6 +149,7 @@ def wnmf_epoch(
         )
 
 
+@checked
 def wasserstein_nmf(
     images: Float[Tensor, "n_images height width"],
     config: WNMFConfig | None = None,
