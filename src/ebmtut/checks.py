@@ -268,6 +268,10 @@ def _class_of(hint: Any) -> type | None:
 _CHECKABLE = "_is_runtime_protocol"
 
 
+def _instance_of(known: type) -> _Check:
+    return lambda name, value: check_type(name, value, known)
+
+
 def _check_callable(name: str, value: object) -> None:
     if not callable(value):
         raise InputError(f"{name} must be a function, got {shown(value)}")
@@ -278,8 +282,8 @@ def _check_of(hint: Any) -> _Check:
     origin, inside = get_origin(hint), get_args(hint)
     if not _declares(hint):
         return lambda name, value: None
-    if kind := _class_of(hint):
-        return lambda name, value: check_type(name, value, kind)
+    if (known := _class_of(hint)) is not None:
+        return _instance_of(known)
     if origin is Literal:
         return partial(check_choice, choices=inside)
     if origin is Callable:
