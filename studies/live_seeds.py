@@ -125,8 +125,10 @@ def save(name: str, how: str, found: dict[str, Any], code: str) -> None:
 
 def count_again() -> None:
     """Compare the stored numbers with the conclusions as they are listed now."""
-    for name, kept in load().items():
-        for how, found in kept["found"].items() if name in RUNS else ():
+    stored = load()
+    stale = set(out_of_date(stored))
+    for name, kept in stored.items():
+        for how, found in () if name in stale else kept["found"].items():
             again = rates(RUNS[name], found["numbers"])
             if again != found["rates"]:
                 save(name, how, found | {"rates": again}, code=kept["code"])
