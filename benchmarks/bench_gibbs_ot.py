@@ -48,11 +48,7 @@ from torch import Tensor
 
 from ebmtut.data import DataUnavailable, glyph_digits, load_faces, load_mnist
 from ebmtut.experiments.got.lines import bumps, two_modes, uniform_coulomb
-from ebmtut.experiments.got.wnmf import (
-    exact_costs,
-    exact_problems,
-    solved,
-)
+from ebmtut.experiments.got.measures import exact_costs, exact_problems, solved
 from ebmtut.random import make_generator
 from ebmtut.results import collect_provenance
 from ebmtut.results.atomic import replace_file

@@ -26,13 +26,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.experiments.got.timing import grid_sinkhorn
-from ebmtut.experiments.got.wnmf import (
+from ebmtut.experiments.got.measures import (
     ImagesConfig,
     exact_costs,
     exact_problems,
     load_measures,
 )
+from ebmtut.experiments.got.timing import grid_sinkhorn
 from ebmtut.random import make_generator
 from ebmtut.results import Result, collect_provenance, save_result
 from ebmtut.transport import (

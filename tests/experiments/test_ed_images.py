@@ -23,7 +23,7 @@ from ebmtut.experiments.ed.images import (
     mixture_nll,
     variety,
 )
-from ebmtut.experiments.ed.images_table import HOW, nll_table
+from ebmtut.experiments.ed.pages import HOW, nll_table
 from ebmtut.metrics.nll import estimate_log_mean_exp
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states

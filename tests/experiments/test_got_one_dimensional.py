@@ -12,13 +12,18 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.coulomb import CoulombConfig, describe
 from ebmtut.experiments.got.coupling_1d import (
     CouplingConfig,
-    distance,
     evaluate,
     first_stop,
     stopping_table,
 )
 from ebmtut.experiments.got.gibbs_bands import BandsConfig, measure
-from ebmtut.experiments.got.lines import bumps, points, two_modes, uniform_coulomb
+from ebmtut.experiments.got.lines import (
+    bumps,
+    distance,
+    points,
+    two_modes,
+    uniform_coulomb,
+)
 from ebmtut.experiments.got.temperature_bound import (
     TemperatureBoundConfig,
     bounds_along,

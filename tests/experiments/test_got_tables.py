@@ -7,10 +7,14 @@ import pytest
 import torch
 
 from ebmtut.experiments.got import pictures
-from ebmtut.experiments.got.coupling_1d import budgets_table, methods_of
-from ebmtut.experiments.got.gibbs_bands import bands_table
+from ebmtut.experiments.got.coupling_1d import methods_of
 from ebmtut.experiments.got.lines import bumps, points
-from ebmtut.experiments.got.wnmf import factors_table, shapes_table
+from ebmtut.experiments.got.pictures import (
+    bands_table,
+    budgets_table,
+    factors_table,
+    shapes_table,
+)
 from ebmtut.results import Result, load_result
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -9,15 +9,9 @@ pytest.importorskip("sklearn")
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.got.measures import ImagesConfig, exact_costs, load_measures
 from ebmtut.experiments.got.timing import grid_sinkhorn
-from ebmtut.experiments.got.wnmf import (
-    METHODS,
-    ImagesConfig,
-    dual_bounds,
-    exact_costs,
-    load_measures,
-    sharpness,
-)
+from ebmtut.experiments.got.wnmf import METHODS, dual_bounds, sharpness
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import WNMFConfig, grid_cost

@@ -16,8 +16,8 @@ from ebmtut.experiments.pmp.chains import (
     draw,
     start_samples,
     sweep_samples,
-    work,
 )
+from ebmtut.experiments.pmp.pages import zeros_work_table
 from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
@@ -32,7 +32,7 @@ from ebmtut.experiments.pmp.wrong_model import (
     sample_toy,
     toy_job,
 )
-from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data, zeros_work_table
+from ebmtut.experiments.pmp.zeros import ZerosConfig, work, zeros_data
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 

@@ -17,9 +17,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -31,8 +32,13 @@ from ebmtut._digests import json_digest
 from ebmtut.checks import Count, DivergenceError, InputError, checked
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
 from ebmtut.experiments.identity import code_digest
+from ebmtut.losses.loops import LoopMaker
 from ebmtut.results import git_commit, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+from ebmtut.training import CpuClock, ResumableLoop
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # The state of a batch; no job has this name, which `_file_name` does not make.
 BATCH = "all jobs"
@@ -256,6 +262,24 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def timed_loop(
+    checkpoint: Path | None,
+    config: "DataclassInstance",
+    clock: CpuClock,
+    *,
+    generator: torch.Generator,
+    **which: Any,
+) -> LoopMaker:
+    """Make loops that continue where a time limit stopped them; they keep the clock."""
+    return partial(
+        ResumableLoop,
+        checkpoint,
+        {"config": asdict(config), **which},
+        generator=generator,
+        buffers={"seconds": clock.seconds},
+    )
 
 
 def _identity(

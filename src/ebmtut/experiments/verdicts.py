@@ -21,6 +21,9 @@ from ebmtut.experiments.facts import Better, get_fact
 Word = Literal["match", "better", "miss", "like the baseline", "not comparable"]
 Rule = Literal["published", "at least", "at most"]
 
+#: Scores of one method: by number of sweeps, one per seed.
+Scores = Mapping[int, Sequence[float]]
+
 RULES: Mapping[Rule, str] = {
     "published": (
         "Not comparable if the protocols differ or the paper's number is not "
@@ -257,6 +260,26 @@ def mean_and_stderr(
         spreads.append(float(np.array(errors, dtype=float).mean()))
     stderr = max(spreads) / len(numbers) ** 0.5 if spreads else None
     return float(numbers.mean()), stderr
+
+
+def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
+    """Mean difference of two methods' scores over the seeds, and its standard error.
+
+    A single seed has an error, too, that of sampling: half the mean square step from
+    one number of sweeps to the next, which a trend only makes larger.
+    """
+    both = zip(theirs[at], ours[at], strict=True)
+    mean, stderr = mean_and_stderr([a - b for a, b in both])
+    if stderr is None and len(ours) > 1:
+        stderr = math.hypot(_scatter(theirs), _scatter(ours))
+    return mean, stderr
+
+
+def _scatter(scores: Scores) -> float:
+    import numpy as np
+
+    curve = [float(np.mean(scores[k])) for k in sorted(scores)]
+    return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
 
 
 def _over_seeds(

@@ -8,13 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
-from ebmtut.experiments.ed.evaluation import evaluate_independent_bits
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
@@ -84,28 +82,6 @@ def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float | No
     """Mean over the seeds, and an error that holds that of the evaluation."""
     values, errors = (cell.get(name, [None]) for name in (metric, f"{metric}_se"))
     return mean_and_stderr(values, errors)
-
-
-def density_table(result: Result, metric: str, *, baseline: bool = True) -> Table:
-    """Write the KL to the data ("gap") or the MMD, and their baselines, by density."""
-    heads = {"gap": "KL to the data [0.001 nats]", "mmd": "MMD² [1e-4]"}
-    factor, ours = {"gap": 1e3, "mmd": 1.0}[metric], result.scalars["table"]
-
-    def column(cells: list[dict[str, Any]], metric: str) -> list[Cell]:
-        found = [mean_and_error(cell, metric) for cell in cells]
-        return [(factor * v, None if e is None else factor * e) for v, e in found]
-
-    columns: dict[str, list[Cell]] = {heads[metric]: [*DENSITIES]}
-    for method, row in ours.items():
-        columns[method] = column([row[d] for d in DENSITIES], metric)
-    if baseline:
-        bits = [evaluate_independent_bits(d) for d in DENSITIES]
-        lists = [{key: [value] for key, value in found.items()} for found in bits]
-        columns["independent bits"] = column(lists, metric)
-    if metric == "mmd":
-        row = next(iter(ours.values()))
-        columns["held-out data"] = column([row[d] for d in DENSITIES], "mmd_null")
-    return Table(columns)
 
 
 def log_z_apart(result: Result) -> float | None:

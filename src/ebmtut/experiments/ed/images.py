@@ -31,8 +31,8 @@ from ebmtut.checks import (
 )
 from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
 from ebmtut.energies import MLPEnergy, ResNetEnergy
-from ebmtut.experiments.ed.negatives import flips, persistent
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
+from ebmtut.experiments.negatives import flips, persistent
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import Grid, PersistentChains, Perturbation, Pool
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
@@ -414,20 +414,6 @@ def draw_samples(
         if len(sets) > 1:
             where = {"ha": "right", "va": "center", "transform": lines[0].transAxes}
             lines[0].text(-0.05, 0.5, name, fontsize=10, rotation=90, **where)
-    return figure
-
-
-def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
-    """Draw what is given of some images, what was filled in, and the true images."""
-    given = true.clone()
-    given[:, hidden] = 0.4
-    side = math.isqrt(true.shape[1])
-    rows = {"given": given, "filled in": filled, "true": true}
-    figure, axes = plt.subplots(3, 1, figsize=(4.5, 1.7))
-    for ax, (name, images) in zip(axes, rows.items(), strict=True):
-        image_grid(ax, images.reshape(-1, side, side), len(true), vmin=0, vmax=1)
-        where = {"ha": "right", "va": "center", "transform": ax.transAxes}
-        ax.text(-0.01, 0.5, name, fontsize=10, **where)
     return figure
 
 

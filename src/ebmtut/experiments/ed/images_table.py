@@ -9,48 +9,17 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import images
 from ebmtut.experiments.ed.images import DISCREPANCIES, METHODS
-from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 
 SETTLED = 1.0  # nats between log Z by a walk and by one of a quarter of its steps
 
 
-def nll_table(result: Result, *, short: bool = False) -> Table:
-    """Write NLLs of held-out images; the short table leaves out DULA."""
-    scalars = result.scalars
-    table = dict(scalars["table"])
-    if short:
-        table.pop("PCD, DULA", None)
-    names = [*table, "mixture of Bernoulli distributions", "independent bits"]
-    columns: dict[str, list[Cell]] = {"NLL [nats]": [*names]}
-    for name, null in scalars["null"].items():
-        found = [_mean(row[name], "nll", "nll_se") for row in table.values()]
-        columns[name] = [*found, scalars["mixture"][name], null["nll"]]
-    return Table(columns, kinds=[""] * (len(table) + 1) + ["null"])
-
-
-# How reliable the estimates of one set are, and what they cost.
-HOW = Pivot(
-    head="MNIST 14x14",
-    rows={
-        "{method}": "table/{method}/MNIST 14x14",
-        "independent bits": "null/MNIST 14x14",
-    },
-    columns={
-        "log Z minus a short walk's [nats]": "settled",
-        "effective fraction": "ess",
-        "variety / data's": "variety",
-        "training [CPU s]": "seconds",
-    },
-    kinds={"independent bits": "null"},
-)
-
-
-def _mean(
+def mean_of(
     cell: dict[str, Any], metric: str, error: str = ""
 ) -> tuple[float, float | None]:
+    """Return the mean over the seeds, and an error that holds that of the runs."""
     values = cell.get(metric, [None])
     return mean_and_stderr(values, cell.get(error, [None] * len(values)))
 
@@ -66,7 +35,7 @@ def draw_table(result: Result) -> Figure:
     ax.hlines(bits, at - 0.4, at + 0.4, COLORS["null"], label="independent bits")
     ax.hlines(mixture, at - 0.4, at + 0.4, COLORS["exact"], "--", label="mixture")
     for x, method in zip(np.linspace(-0.3, 0.3, len(table)), table, strict=True):
-        nlls = [_mean(table[method][name], "nll")[0] for name in sets]
+        nlls = [mean_of(table[method][name], "nll")[0] for name in sets]
         color = COLORS[method.removeprefix("PCD, ")]
         ax.plot(at + x, nlls, "o", color=color, label=method)
     ax.set_xticks(at, sets)
@@ -79,7 +48,7 @@ def check_table(result: Result) -> Verdicts:
     """Ask energy discrepancy for more than a mixture, and the walks to settle."""
     for method, row in result.scalars["table"].items():
         for name, cell in row.items():
-            nll, stderr = _mean(cell, "nll", "nll_se")
+            nll, stderr = mean_of(cell, "nll", "nll_se")
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
             if method in DISCREPANCIES:
                 label = f"{method}, {name}: NLL minus that of the mixture"
@@ -87,7 +56,7 @@ def check_table(result: Result) -> Verdicts:
                 yield claim(label, nll - beside, "at most", 0.0, **of)
             if "settled" in cell:
                 label = f"{method}, {name}: change of log Z in the last three quarters"
-                moved = abs(_mean(cell, "settled")[0])
+                moved = abs(mean_of(cell, "settled")[0])
                 yield claim(label, moved, "at most", SETTLED, sanity=True)
 
 

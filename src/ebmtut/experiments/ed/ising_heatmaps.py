@@ -34,33 +34,6 @@ def draw_heatmaps(result: Result) -> Figure:
     return figure
 
 
-def draw_edges(result: Result) -> Figure:
-    """Draw what is learned for the edges of the first lattice and for other pairs."""
-    table = result.scalars["table"]
-    column = next(iter(next(iter(table.values()))))
-    truth = result.arrays[f"truth/{column}"]
-    pairs = np.triu(np.ones_like(truth, dtype=bool), k=1)
-    kinds = {"no edge": pairs & (truth == 0), "edge": pairs & (truth != 0)}
-    true = [float(truth[kind].mean()) for kind in kinds.values()]
-    learned = {name: result.arrays[f"{name}/{column}"] for name in table}
-    bins = np.histogram_bin_edges([x[pairs] for x in learned.values()], bins=50)
-    size = (4.5, 1.1 * len(table) + 0.6)
-    figure, axes = plt.subplots(len(table), 1, figsize=size, sharex=True, squeeze=False)
-    for ax, (method, couplings) in zip(axes[:, 0], learned.items(), strict=True):
-        colors = ("#999999", COLORS[method])
-        for kind, color in zip(kinds.values(), colors, strict=True):
-            counts, _ = np.histogram(couplings[kind], bins)
-            ax.stairs(counts / counts.max(), bins, fill=True, color=color, alpha=0.6)
-        ax.vlines(true, 0, 1.1, color="black", lw=1, ls="--")
-        ax.set_title(method, loc="right", y=0.6, color=COLORS[method])
-        ax.set(yticks=[], ylim=(0, 1.1))
-        ax.spines["left"].set_visible(False)
-    for name, at in zip(kinds, true, strict=True):
-        axes[0, 0].text(at, 1.15, f"{name}: {at:g}", ha="center", va="bottom")
-    axes[-1, 0].set_xlabel("learned coupling")
-    return figure
-
-
 def check_heatmaps(result: Result) -> Verdicts:
     """The true edges are the largest learned couplings."""
     for method in ("ED-Bern", "ED-Grid"):

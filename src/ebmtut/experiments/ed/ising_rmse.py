@@ -9,10 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import couplings
-from ebmtut.experiments.ed.couplings import PROBLEMS, IsingConfig, column_name
+from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
@@ -52,29 +51,6 @@ def draw_rmse(result: Result) -> Figure:
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
     figure.legend(ncols=5, loc="outside upper center")
     return figure
-
-
-# Scores by method, and by lattice; pseudo-likelihood is a run of its own beside it.
-SCORES = Pivot(
-    head="−ln RMSE",
-    rows={"{method}": "table/{method}"},
-    columns={
-        f"{sigma:g}": f"{column_name(side, sigma)}/nlr" for side, sigma in PROBLEMS
-    },
-    kinds={"J = 0": "null"},
-    caption="By coupling σ: 10 × 10, and 9 × 9 where it is negative",
-)
-BY_LATTICE = Pivot(
-    head="lattice, coupling σ",
-    rows={"{lattice}": "table/ED-Grid/{lattice}"},
-    columns={
-        "J = 0": "null",
-        "pseudo-likelihood": "/table/PL/{lattice}/nlr",
-        "ED-Bern": "/table/ED-Bern/{lattice}/nlr",
-        "ED-Grid": "/table/ED-Grid/{lattice}/nlr",
-    },
-    even=True,
-)
 
 
 def check_rmse(result: Result) -> Verdicts:

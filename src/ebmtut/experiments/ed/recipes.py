@@ -24,9 +24,9 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_density,
     landscape,
 )
-from ebmtut.experiments.ed.negatives import flips, persistent
 from ebmtut.experiments.experiment import stream, stream_seed
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.negatives import flips, persistent
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg
 from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble

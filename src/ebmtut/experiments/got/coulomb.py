@@ -13,9 +13,8 @@ from torch import Tensor
 from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.experiments.experiment import Experiment, Outcome
-from ebmtut.experiments.got import coupling_1d as line
-from ebmtut.experiments.got.coupling_1d import DUAL_ERROR, anneal
-from ebmtut.experiments.got.lines import Method, uniform_coulomb
+from ebmtut.experiments.got import lines
+from ebmtut.experiments.got.lines import DUAL_ERROR, Method, anneal, uniform_coulomb
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
 
@@ -46,7 +45,7 @@ class CoulombConfig:
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
     names = [
-        (f"entropic, {e:g}/N", line.SINKHORN.format(e), e) for e in config["epsilons"]
+        (f"entropic, {e:g}/N", lines.SINKHORN.format(e), e) for e in config["epsilons"]
     ]
     return [
         *(Method(key, label, "Sinkhorn", e) for key, label, e in names),
@@ -76,14 +75,14 @@ def coulomb_job(
         # Where the kernel underflows, POT says so; the table says it, too.
         with warnings.catch_warnings(action="ignore"):
             coupling = transport.sinkhorn(*problem[1:], parameter / n_points, budget)
-    return Outcome(describe(coupling) | numbers, {"coupling": line.as_bytes(coupling)})
+    return Outcome(describe(coupling) | numbers, {"coupling": lines.as_bytes(coupling)})
 
 
 def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
     """Return the optimal coupling and its value."""
     problem = uniform_coulomb(config.n_points)
     exact = transport.exact_ot(problem.p, problem.q, problem.cost)
-    return Outcome({"exact": exact.value}, {"exact": line.as_bytes(exact.plan)})
+    return Outcome({"exact": exact.value}, {"exact": lines.as_bytes(exact.plan)})
 
 
 def describe(coupling: Tensor) -> dict[str, float]:
@@ -103,7 +102,7 @@ def describe(coupling: Tensor) -> dict[str, float]:
     peak = z.amax(1) / z.sum(1).clamp(min=1e-300)
     middle = peak[end >= 3 / 16].mean().clamp(min=1e-300)
     return {
-        "l1": line.distance(z, (away == 0) / n),
+        "l1": lines.distance(z, (away == 0) / n),
         "near": float(z[away <= 2].sum()),
         "boundary": float(peak[end < 1 / 16].mean() / middle),
         "mass": float(z.sum()),
@@ -115,7 +114,9 @@ def draw_coulomb(result: Result) -> Figure:
     """Draw the couplings of Sinkhorn's iteration and of Gibbs-OT."""
     entropic, *_, gibbs = methods_of(result.config)
     gibbs = gibbs._replace(label="Gibbs-OT, k = 4")
-    return line.draw_plans(result, (entropic, gibbs), "near", "within 2 points: {:.2f}")
+    return lines.draw_plans(
+        result, (entropic, gibbs), "near", "within 2 points: {:.2f}"
+    )
 
 
 def check_coulomb(result: Result) -> Verdicts:
@@ -150,7 +151,7 @@ EXPERIMENT = Experiment(
         "full": CoulombConfig(n_seeds=20),
         "paper": CoulombConfig(),
     },
-    cells=lambda config: line.cells_of(
+    cells=lambda config: lines.cells_of(
         methods_of(asdict(config)), config.budgets, config.n_points
     ),
     # The other methods are deterministic.
@@ -159,7 +160,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     arrays={"coupling": "{cell}"},
     extras=exact_coupling,
-    baseline=line.one_iteration,
+    baseline=lines.one_iteration,
     figure=draw_coulomb,
     check=check_coulomb,
     parallel=False,  # seconds of work

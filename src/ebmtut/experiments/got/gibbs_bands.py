@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Outcome, by_seed
 from ebmtut.experiments.got.lines import SIDES, LineProblem, two_modes
-from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
@@ -122,15 +121,6 @@ def draw_bands(result: Result) -> Figure:
                 va="top",
             )
     return figure
-
-
-bands_table = Pivot(
-    head="iterations",
-    rows={"{n}": "table/{n}"},
-    columns={"in the bands [%]": "inside", "duality gap [%]": "dual"},
-    factors={"in the bands [%]": 100, "duality gap [%]": -100},
-    caption="Samples in the bands, and relative duality gap",
-)
 
 
 def check_bands(result: Result) -> Verdicts:

@@ -1,18 +1,23 @@
-"""What only the pages of this chapter draw."""
+"""Tables and drawings that only the pages of this chapter show."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.experiments.got.lines import SIDES
-from ebmtut.experiments.got.wnmf import sharpness
+from ebmtut.experiments.got.coupling_1d import methods_of
+from ebmtut.experiments.got.lines import SIDES, Method
+from ebmtut.experiments.got.wnmf import in_pixels, sharpness
+from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import COLORS, image_grid, plain_log
-from ebmtut.results import Result, load_result
+from ebmtut.results import Cell, Result, Table, load_result
 from ebmtut.transport import ExactOT
 
 _N_LEVELS = 4000
@@ -64,14 +69,8 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     for row in given:
         ax.fill_between(x, row, color="#DDDDDD", lw=0)
         top = int(row.argmax())
-        ax.text(
-            float(x[top]),
-            float(row[top]),
-            "given",
-            c="#777777",
-            ha="center",
-            va="bottom",
-        )
+        at_top = float(x[top]), float(row[top])
+        ax.text(*at_top, "given", c="#777777", ha="center", va="bottom")
     exact = quantile_barycentre(x, given)
     ax.plot(x, exact, "--", color=COLORS["exact"], zorder=3)
     ax.plot(x, found, color=COLORS["Gibbs-OT"], lw=3)
@@ -165,3 +164,161 @@ def draw_oracles(study: Result) -> Figure:
     )
     ax.set(ylim=(low, high), xlim=(0.2, 90))
     return figure
+
+
+def draw_budgets(result: Result) -> Figure:
+    """Draw what potentials and plans of Sinkhorn and Gibbs-OT (k = 2) are worth."""
+    shown = ("Sinkhorn", "Gibbs-OT")
+    methods = [m for m in methods_of(result.config) if m.solver in shown]
+    table = result.scalars["table"]
+    figure, axes = plt.subplots(1, 2, figsize=(4.6, 3.6), sharex=True, sharey=True)
+    styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
+    ends: list[dict[str, tuple[float, str]]] = [{}, {}]
+    for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
+        row, color = table[method.key], COLORS[method.solver]
+        entropic = method.solver == "Sinkhorn"
+        line = styles[method.parameter] if entropic else "-"
+        label = f"ε = {method.parameter:g}/N" if entropic else "Gibbs-OT"
+        for ax, metric, end in zip(axes, ("dual", "excess"), ends, strict=True):
+            if all(metric in cell for cell in row.values()):
+                n = [int(budget) for budget in row]
+                found = [mean_and_stderr(cell[metric]) for cell in row.values()]
+                mean = [100 * m for m, _ in found]
+                error = [100 * (e or 0) for _, e in found]
+                ax.errorbar(n, mean, error, marker="o", ms=3, color=color, ls=line)
+                end[label] = mean[-1], color
+    for ax, title, end in zip(
+        axes, ("potentials: duality gap, %", "plan: excess cost, %"), ends, strict=True
+    ):
+        ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
+        ax.set(xlim=(0.7, 6e5), xticks=[1, 10, 100, 1000])
+        ax.set_xticklabels(["1", "10", "100", "1000"])
+        ax.minorticks_off()
+        label_ends(ax, max(int(n) for n in next(iter(table.values()))), end)
+    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    return figure
+
+
+def label_ends(ax: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Name curves at their right ends on a logarithmic axis, a line of text apart."""
+    lowest = 0.0
+    for label, (y, color) in sorted(ends.items(), key=lambda item: item[1][0]):
+        lowest = max(y, 1.6 * lowest)
+        ax.text(1.5 * x, lowest, label, c=color, va="center")
+
+
+def budgets_table(
+    result: Result,
+    methods: Iterable[Method],
+    metric: str,
+    caption: str = "",
+    *,
+    percent: bool = False,
+) -> Table:
+    """Write one number: a budget per row, a method that has it per column."""
+    unit = 100 if percent else 1
+    table = result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"iterations": [*next(iter(table.values()))]}
+    for method in methods:
+        if all(found := [cell.get(metric) for cell in table[method.key].values()]):
+            columns[method.label] = [
+                mean_and_stderr([unit * value for value in values]) for values in found
+            ]
+    return Table(columns, caption=caption)
+
+
+#: When each rule stops a chain, and what is missing then.
+stops_table = Pivot(
+    head="T",
+    rows={"{T}/N": "stopping/{T}"},
+    columns={
+        "paper's rule stops at": "mixed_at",
+        "gap [%]": "mixed_error",
+        "settled at": "settled_at",
+        "then gap [%]": "settled_error",
+        "certified [%]": "settled_gap",
+    },
+    factors=dict.fromkeys(("gap [%]", "then gap [%]", "certified [%]"), 100),
+    caption="Iteration at which each rule stops, and the relative duality gap then; "
+    "means of {n_seeds} chains",
+)
+
+
+bands_table = Pivot(
+    head="iterations",
+    rows={"{n}": "table/{n}"},
+    columns={"in the bands [%]": "inside", "duality gap [%]": "dual"},
+    factors={"in the bands [%]": 100, "duality gap [%]": -100},
+    caption="Samples in the bands, and relative duality gap",
+)
+
+
+def draw_course(result: Result) -> Figure:
+    """Draw the exact cost of the model over the epochs, beside other methods' costs."""
+    epoch, _, _, cost, *_ = result.arrays["looks"].T
+    figure, ax = plt.subplots(figsize=(5.2, 2.8))
+    ax.plot(epoch, in_pixels(cost, result), "o-", color=COLORS["Gibbs-OT"])
+    ax.text(epoch[-1], 0.80, "Gibbs-OT", color=COLORS["Gibbs-OT"], ha="right")
+    for method in ("NMF", "smoothed W-NMF"):
+        level = in_pixels(result.scalars["methods"][method]["cost"], result)
+        ax.axhline(level, ls="--", color=COLORS[method])
+        ax.text(epoch[-1], level + 0.03, method, color=COLORS[method], ha="right")
+    ax.set(xlabel="epoch", ylabel="root of transport cost, pixels", ylim=(0.7, 2.1))
+    return figure
+
+
+def factors_table(results: Mapping[str, Result]) -> Table:
+    """Write transport cost and time of each method, for several sets of images."""
+    methods = [*next(iter(results.values())).scalars["methods"]]
+    columns: dict[str, list[Cell]] = {"method": [*methods]}
+    for name, result in results.items():
+        rows = result.scalars["methods"].values()
+        costs: list[Cell] = []
+        for row in rows:
+            pixels = float(in_pixels(row["cost"], result))
+            costs.append((pixels, pixels * row["stderr"] / row["cost"] / 2))
+        columns[f"{name}: cost [pixels]"] = costs
+        columns[f"{name}: CPU s"] = [row["seconds"] for row in rows]
+    return Table(
+        columns,
+        caption="Root of the mean exact transport cost with its standard error over "
+        "the images that were solved, and CPU seconds of the learning",
+    )
+
+
+def shapes_table(result: Result) -> Table:
+    """Write how concentrated and how rough the components of each method are."""
+    methods = result.scalars["methods"]
+    return Table(
+        {
+            "method": [*methods],
+            "cost [1e-3]": [
+                (1e3 * row["cost"], 1e3 * row["stderr"]) for row in methods.values()
+            ],
+            "support": [round(row["support"]) for row in methods.values()],
+            "variation": [row["variation"] for row in methods.values()],
+        },
+        caption="Exact transport cost in units of the side squared; support in pixels",
+    )
+
+
+def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
+    """Write what the potentials lack after some budgets, and what they cost."""
+    rows = [row for row in result.scalars["rows"] if row["budget"]]
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        smoothing = f", ε = {row['smoothing']:g}" if row["smoothing"] else ""
+        name = f"{row['method']}{smoothing}, {row['start']}"
+        found.setdefault(name, {})[row["budget"]] = row
+    names, last = sorted(found), budgets[-1]
+    columns: dict[str, list[Cell]] = {"iterations": [*names]}
+    columns |= {
+        f"{b}": [100 * found[name][b]["error"] for name in names] for b in budgets
+    }
+    columns[f"ms for {last}"] = [round(1e3 * found[n][last]["seconds"]) for n in names]
+    n = result.scalars["epoch"]["n_problems"]
+    return Table(
+        columns,
+        caption=f"Relative duality gap of {n} problems after so many iterations, "
+        "percent, and CPU time of all together",
+    )

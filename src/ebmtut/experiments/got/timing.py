@@ -13,20 +13,12 @@ from torch import Tensor
 from ebmtut import transport
 from ebmtut.checks import Count, Positive, checked
 from ebmtut.experiments.experiment import Experiment, Outcome
-from ebmtut.experiments.got.wnmf import (
-    PAPER,
-    ImagesConfig,
-    exact_problems,
-    load_measures,
-    run_passes,
-    solved,
-    three_decades,
-    timed,
-)
+from ebmtut.experiments.got import measures
+from ebmtut.experiments.got.measures import ImagesConfig, timed
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 
 GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
@@ -81,7 +73,7 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
     of its first: that temperature for a warm start and 0.01 / m for a cold one.
     """
     generator = make_generator(seed)
-    data = load_measures(config.images)
+    data = measures.load_measures(config.images)
     cost = transport.grid_cost(config.images.side)
     wnmf = config.images.wnmf
     state = transport.wnmf_start(data, wnmf, generator=generator)
@@ -93,9 +85,9 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
     p, warm, cold = state.reconstruction, state.U, torch.zeros_like(state.U)
     temperature = transport.wnmf_temperature(data, wnmf, state.epoch)
 
-    problems = exact_problems(p, data, cost, range(len(data)))
-    solved(problems[:1])  # the first call loads POT, which takes a second
-    exact_runs = [timed(solved, problems) for _ in range(_EXACT_RUNS)]
+    problems = measures.exact_problems(p, data, cost, range(len(data)))
+    measures.solved(problems[:1])  # the first call loads POT, which takes a second
+    exact_runs = [timed(measures.solved, problems) for _ in range(_EXACT_RUNS)]
     exact = exact_runs[0][1]
     p64, q64 = p.double().contiguous(), data.double().contiguous()
     cost64 = transport.grid_cost(config.images.side, dtype=torch.float64)
@@ -113,17 +105,18 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
         )
         for smoothing in config.smoothings
     }
+    hot = 0.01 / data[0].numel()
     note(GIBBS, "warm", 0.0, 0, seconds=0.0, potential=warm)
     for budget in config.budgets:
         constant = [temperature] * budget
         starts = {
             "cold": (cold, constant),
-            "cold, cooled": (cold, three_decades(0.01 / data[0].numel(), budget)),
+            "cold, cooled": (cold, measures.three_decades(hot, budget)),
             "warm": (warm, constant),
-            "warm, cooled": (warm, three_decades(temperature, budget)),
+            "warm, cooled": (warm, measures.three_decades(temperature, budget)),
         }
         for kind, (U, schedule) in starts.items():
-            run = partial(run_passes, U, p, data, cost, schedule)
+            run = partial(measures.run_passes, U, p, data, cost, schedule)
             spent, U = timed(run, generator=make_generator(seed))
             note(GIBBS, kind, 0.0, budget, seconds=spent, potential=U)
         for smoothing in config.smoothings:
@@ -165,28 +158,6 @@ def draw_timing(result: Result) -> Figure:
     ax.set_ylabel("relative duality gap")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
-
-
-def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
-    """Write what the potentials lack after some budgets, and what they cost."""
-    rows = [row for row in result.scalars["rows"] if row["budget"]]
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for row in rows:
-        smoothing = f", ε = {row['smoothing']:g}" if row["smoothing"] else ""
-        name = f"{row['method']}{smoothing}, {row['start']}"
-        found.setdefault(name, {})[row["budget"]] = row
-    names, last = sorted(found), budgets[-1]
-    columns: dict[str, list[Cell]] = {"iterations": [*names]}
-    columns |= {
-        f"{b}": [100 * found[name][b]["error"] for name in names] for b in budgets
-    }
-    columns[f"ms for {last}"] = [round(1e3 * found[n][last]["seconds"]) for n in names]
-    n = result.scalars["epoch"]["n_problems"]
-    return Table(
-        columns,
-        caption=f"Relative duality gap of {n} problems after so many iterations, "
-        "percent, and CPU time of all together",
-    )
 
 
 def check_timing(result: Result) -> Verdicts:
@@ -239,7 +210,7 @@ EXPERIMENT = Experiment(
         "full": TimingConfig(),
         # The time an epoch that the paper prints, in its learning of the fives; its
         # eps is that of the smoothed method. The oracles' budgets are our choice.
-        "paper": TimingConfig(images=PAPER, smoothings=(1e-2,)),
+        "paper": TimingConfig(images=measures.PAPER, smoothings=(1e-2,)),
     },
     # Times are only fair side by side: one job, whose outcome is no table.
     job=timing_job,

@@ -1,12 +1,10 @@
 """Wasserstein NMF of a set of images by three methods: what two experiments share."""
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,114 +12,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Natural, OneOf, Range, check_range, checked
-from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
+from ebmtut import transport
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
+from ebmtut.experiments.got import measures
+from ebmtut.experiments.got.measures import ImagesConfig, timed
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, compare
 from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
-from ebmtut.transport import (
-    GridCost,
-    WNMFConfig,
-    WNMFState,
-    as_measures,
-    grid_cost,
-    grid_dual_value,
-    grid_gibbs_pass,
-    instances_innermost,
-    smoothed_wnmf,
-    wnmf_epoch,
-    wnmf_start,
-    wnmf_temperature,
-)
-
-SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
-
-
-@checked
-@dataclass(frozen=True)
-class ImagesConfig:
-    """Which images, and how they are factorised and evaluated."""
-
-    source: Annotated[str, OneOf(SOURCES)] = "MNIST"
-    n_images: int = 200
-    side: Annotated[int, Range(low=4)] = 28
-    wnmf: WNMFConfig = field(default_factory=WNMFConfig)
-    smoothing: float = 1 / 100
-    entropy: float = 1 / 200
-    n_rounds: Count = 10
-    n_steps: Count = 20
-    n_iterations: Count = 1000
-    n_exact: int = 200
-    n_bound_passes: Natural = 0
-    n_looks: Count = 15
-
-    def __post_init__(self) -> None:
-        check_range("n_images", self.n_images, low=self.wnmf.n_components, integer=True)
-        check_range("n_exact", self.n_exact, low=1, high=self.n_images, integer=True)
-
-
-def load_measures(config: ImagesConfig) -> Tensor:
-    """Load the images, each divided by its mass, (n, side, side) in float32."""
-    images, source = _load(config.source), config.source
-    n, side = images.shape[:2]
-    if n < config.n_images:
-        message = f"n_images must be at most {n} for {source}, got {config.n_images}"
-        raise InputError(message)
-    images = images[: config.n_images]
-    factor, rest = divmod(side, config.side)
-    if rest:
-        raise InputError(f"side must divide {side} for {source}, got {config.side}")
-    return as_measures(torch.nn.functional.avg_pool2d(images[:, None], factor)[:, 0])
-
-
-def _load(source: str) -> Tensor:
-    if source == "ORL":
-        return load_olivetti().images
-    if source == "drawn faces":
-        return drawn_faces(400, generator=make_generator(0)).images
-    if source == "MNIST":
-        return _fives(load_mnist("test"))
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images = torch.from_numpy(digits.images).float()[:, None]
-    images = torch.nn.functional.interpolate(images, scale_factor=2, mode="bilinear")
-    return _fives(ImageData(images[:, 0], torch.from_numpy(digits.target), source))
-
-
-def _fives(data: ImageData) -> Tensor:
-    return data.images[data.labels == 5]
-
-
-def exact_problems(
-    p: Tensor, q: Tensor, cost: GridCost, which: range
-) -> list[tuple[np.ndarray, ...]]:
-    """Masses and costs of some of the pairs for an exact solver, float64.
-
-    Pixels with less than 1e-9 of the mass are left out, the rest normalised.
-    """
-    matrix = cost.dense().double().cpu().numpy()
-    problems: list[tuple[np.ndarray, ...]] = []
-    for i in which:
-        a, b = (x[i].flatten().double().cpu().numpy() for x in (p, q))
-        keep_a, keep_b = a > 1e-9, b > 1e-9
-        a, b = a[keep_a] / a[keep_a].sum(), b[keep_b] / b[keep_b].sum()
-        problems.append((a, b, np.ascontiguousarray(matrix[np.ix_(keep_a, keep_b)])))
-    return problems
-
-
-def exact_costs(p: Tensor, q: Tensor, cost: GridCost, which: range) -> np.ndarray:
-    """Transport costs of some of the pairs by the network simplex."""
-    return solved(exact_problems(p, q, cost, which))
-
-
-def solved(problems: Sequence[tuple[np.ndarray, ...]]) -> np.ndarray:
-    """Transport costs by POT's network simplex, ``ot.emd2``; what is timed."""
-    import ot
-
-    return np.array([ot.emd2(*problem, numItermax=10_000_000) for problem in problems])
+from ebmtut.results import Result
+from ebmtut.transport import GridCost
 
 
 def dual_bounds(
@@ -131,36 +30,10 @@ def dual_bounds(
 
     The temperature falls from 0.01 / m to a thousandth of that.
     """
-    schedule = three_decades(0.01 / p[0].numel(), n_passes)
-    U = run_passes(torch.zeros_like(q), p, q, cost, schedule, generator=generator)
-    return grid_dual_value(U, p, q, cost)
-
-
-def three_decades(temperature: float, n_passes: int) -> list[float]:
-    """Cool geometrically to a thousandth, over as many iterations as there are."""
-    return [temperature * 1e-3 ** (k / n_passes) for k in range(n_passes)]
-
-
-def run_passes(
-    U: Tensor,
-    p: Tensor,
-    q: Tensor,
-    cost: GridCost,
-    temperatures: Sequence[float],
-    *,
-    generator: torch.Generator,
-) -> Tensor:
-    """Run an iteration of Gibbs-OT at each temperature; return U."""
-    for temperature in temperatures:
-        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
-    return U
-
-
-def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[float, Any]:
-    """CPU seconds, and what the function returns."""
-    before = time.process_time()
-    value = function(*args, **kwargs)
-    return time.process_time() - before, value
+    schedule = measures.three_decades(0.01 / p[0].numel(), n_passes)
+    cold = torch.zeros_like(q)
+    U = measures.run_passes(cold, p, q, cost, schedule, generator=generator)
+    return transport.grid_dual_value(U, p, q, cost)
 
 
 def sharpness(dictionary: Tensor) -> dict[str, float]:
@@ -197,8 +70,8 @@ def wnmf_job(
     method: str, config: ImagesConfig, seed: int, device: str = "cpu"
 ) -> Outcome:
     """Factorise by one method; plain NMF and exact costs stay on the CPU."""
-    data = load_measures(config).to(device)
-    cost = grid_cost(config.side, device=device)
+    data = measures.load_measures(config).to(device)
+    cost = transport.grid_cost(config.side, device=device)
     if method == "NMF":
         seconds, learned = timed(_learn_by_nmf, data.cpu(), config, seed)
         (dictionary, mixtures), extra = learned, Outcome({"seconds": seconds})
@@ -207,20 +80,15 @@ def wnmf_job(
     else:
         dictionary, mixtures, extra = _learn_by_gibbs_ot(data, cost, config, seed)
     which = evenly_chosen(config, config.n_exact)
-    costs = exact_costs(mixtures, data, cost, which)
+    costs = measures.exact_costs(mixtures, data, cost, which)
     scalars: dict[str, Any] = {
         "cost": float(costs.mean()),
         "stderr": float(costs.std(ddof=1)) / len(costs) ** 0.5,
         **sharpness(dictionary.cpu()),
     }
     if config.n_bound_passes:
-        bounds = dual_bounds(
-            instances_innermost(mixtures.to(data)),
-            data,
-            cost,
-            config.n_bound_passes,
-            generator=make_generator(seed, device),
-        )
+        p, n = transport.instances_innermost(mixtures.to(data)), config.n_bound_passes
+        bounds = dual_bounds(p, data, cost, n, generator=make_generator(seed, device))
         scalars["bound"] = float(bounds.mean())
         some = bounds[which.start : which.stop : which.step]
         scalars["bound_error"] = 1 - float(some.mean()) / scalars["cost"]
@@ -258,9 +126,10 @@ def _learn_smoothed(
     data: Tensor, config: ImagesConfig, seed: int
 ) -> tuple[Tensor, Tensor, Outcome]:
     data = data.double().contiguous()
-    start = wnmf_start(data, config.wnmf, generator=make_generator(seed, data.device))
+    generator = make_generator(seed, data.device)
+    start = transport.wnmf_start(data, config.wnmf, generator=generator)
     seconds, learned = timed(
-        smoothed_wnmf,
+        transport.smoothed_wnmf,
         data,
         start.dictionary,
         smoothing=config.smoothing,
@@ -279,16 +148,16 @@ def _learn_by_gibbs_ot(
 ) -> tuple[Tensor, Tensor, Outcome]:
     """Learn with Gibbs-OT, evaluating the model along the way."""
     generator = make_generator(seed, data.device)
-    state = wnmf_start(data, config.wnmf, generator=generator)
+    state = transport.wnmf_start(data, config.wnmf, generator=generator)
     seconds: list[float] = []
     evaluations: list[list[float]] = []
     every = max(1, config.wnmf.n_epochs // config.n_looks)
     which = evenly_chosen(config, min(MOST_SOLVED, config.n_exact))
     for epoch in range(config.wnmf.n_epochs):
-        learn = partial(wnmf_epoch, state, data, cost, config.wnmf)
+        learn = partial(transport.wnmf_epoch, state, data, cost, config.wnmf)
         seconds.append(timed(learn, generator=generator)[0])
         if state.epoch % every == 0 or state.epoch == config.wnmf.n_epochs:
-            temperature = wnmf_temperature(data, config.wnmf, epoch)
+            temperature = transport.wnmf_temperature(data, config.wnmf, epoch)
             measured = _evaluate(state, data, cost, which)
             evaluations.append(
                 [state.epoch, temperature, state.value, *measured, state.n_passes]
@@ -305,14 +174,14 @@ def _learn_by_gibbs_ot(
 
 
 def _evaluate(
-    state: WNMFState, data: Tensor, cost: GridCost, which: range
+    state: transport.WNMFState, data: Tensor, cost: GridCost, which: range
 ) -> tuple[float, float, float]:
     """Exact cost, error of the feasible duals, seconds a problem."""
     p = state.reconstruction
-    problems = exact_problems(p, data, cost, which)
-    seconds, costs = timed(solved, problems)
+    problems = measures.exact_problems(p, data, cost, which)
+    seconds, costs = timed(measures.solved, problems)
     exact = float(costs.mean())
-    duals = grid_dual_value(state.U, p, data, cost).cpu()[list(which)]
+    duals = transport.grid_dual_value(state.U, p, data, cost).cpu()[list(which)]
     return exact, 1 - float(duals.mean()) / exact, seconds / len(which)
 
 
@@ -347,58 +216,9 @@ def draw_factors(result: Result) -> Figure:
     return figure
 
 
-def draw_course(result: Result) -> Figure:
-    """Draw the exact cost of the model over the epochs, beside other methods' costs."""
-    epoch, _, _, cost, *_ = result.arrays["looks"].T
-    figure, ax = plt.subplots(figsize=(5.2, 2.8))
-    ax.plot(epoch, in_pixels(cost, result), "o-", color=COLORS["Gibbs-OT"])
-    ax.text(epoch[-1], 0.80, "Gibbs-OT", color=COLORS["Gibbs-OT"], ha="right")
-    for method in ("NMF", "smoothed W-NMF"):
-        level = in_pixels(result.scalars["methods"][method]["cost"], result)
-        ax.axhline(level, ls="--", color=COLORS[method])
-        ax.text(epoch[-1], level + 0.03, method, color=COLORS[method], ha="right")
-    ax.set(xlabel="epoch", ylabel="root of transport cost, pixels", ylim=(0.7, 2.1))
-    return figure
-
-
 def in_pixels(cost: Any, result: Result) -> Any:
     """Turn a mean squared distance in units of the side into its root in pixels."""
     return np.sqrt(cost) * result.config["side"]
-
-
-def factors_table(results: Mapping[str, Result]) -> Table:
-    """Write transport cost and time of each method, for several sets of images."""
-    methods = [*next(iter(results.values())).scalars["methods"]]
-    columns: dict[str, list[Cell]] = {"method": [*methods]}
-    for name, result in results.items():
-        rows = result.scalars["methods"].values()
-        costs: list[Cell] = []
-        for row in rows:
-            pixels = float(in_pixels(row["cost"], result))
-            costs.append((pixels, pixels * row["stderr"] / row["cost"] / 2))
-        columns[f"{name}: cost [pixels]"] = costs
-        columns[f"{name}: CPU s"] = [row["seconds"] for row in rows]
-    return Table(
-        columns,
-        caption="Root of the mean exact transport cost with its standard error over "
-        "the images that were solved, and CPU seconds of the learning",
-    )
-
-
-def shapes_table(result: Result) -> Table:
-    """Write how concentrated and how rough the components of each method are."""
-    methods = result.scalars["methods"]
-    return Table(
-        {
-            "method": [*methods],
-            "cost [1e-3]": [
-                (1e3 * row["cost"], 1e3 * row["stderr"]) for row in methods.values()
-            ],
-            "support": [round(row["support"]) for row in methods.values()],
-            "variation": [row["variation"] for row in methods.values()],
-        },
-        caption="Exact transport cost in units of the side squared; support in pixels",
-    )
 
 
 def _spread(components: np.ndarray, measure: str) -> float:
@@ -458,22 +278,6 @@ def check_factors(result: Result) -> Verdicts:
         yield claim(warm, gibbs["dual_error"], "at most", 0.15)
         yield compare(result.id, "time an epoch", "Gibbs-OT", column, seconds)
 
-
-# What the paper prints of its learning: 40 components, gamma = 2.0 for components
-# and memberships alike, accelerated steps of the memberships, T that falls by its
-# factor after every epoch. Its unit of cost, the first temperature and the number of
-# epochs, in which T falls a thousandfold, are our choice.
-PAPER = ImagesConfig(
-    wnmf=WNMFConfig(
-        n_components=40,
-        n_epochs=210,
-        step_size=2.0,
-        accelerate=True,
-        n_hold=0,
-        slowness=1.0,
-        shrink_steps=False,
-    )
-)
 
 #: An experiment that factorises images: which ones differs.
 wnmf_row = partial(

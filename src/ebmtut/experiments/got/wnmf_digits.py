@@ -1,6 +1,7 @@
 """Experiment got/wnmf-digits (Figure 4)."""
 
-from ebmtut.experiments.got.wnmf import PAPER, ImagesConfig, wnmf_row
+from ebmtut.experiments.got.measures import PAPER, ImagesConfig
+from ebmtut.experiments.got.wnmf import wnmf_row
 from ebmtut.transport import WNMFConfig
 
 EXPERIMENT = wnmf_row(

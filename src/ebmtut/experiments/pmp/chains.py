@@ -1,5 +1,6 @@
 """The samplers that the experiments with fully observed models compare, by name."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
@@ -10,6 +11,7 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.message_passing import perturb_and_map_lp, perturb_and_max_product
+from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 
@@ -38,27 +40,6 @@ SAMPLERS = tuple(name for name in METHODS if name != "LP")
 #: Persistent chains.
 CHAINS = tuple(name for name, method in METHODS.items() if method.persistent)
 Name = Annotated[str, OneOf(METHODS)]
-
-
-class Work(NamedTuple):
-    """What sampling computes: updates of sites, energy differences, messages."""
-
-    updates: float
-    evaluations: float
-    messages: float
-
-
-def work(
-    method: str, n_samples: int, n_sweeps: float, n_sites: int, *, n_pairs: float
-) -> Work:
-    """Count what sweeps over samples of a model with ``n_pairs`` pairs compute."""
-    kind, updates = METHODS[method].kind, float(n_samples * n_sweeps * n_sites)
-    if kind == "LP":
-        return Work(0.0, 0.0, 0.0)
-    if kind == "PMP":  # two messages per pair
-        return Work(updates, 0.0, float(n_samples * n_sweeps * 2 * n_pairs))
-    # A move of GWG evaluates all sites.
-    return Work(updates, updates * n_sites if kind == "GWG" else updates, 0.0)
 
 
 def random_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:
@@ -139,3 +120,8 @@ def sweep_samples(
         return Chains(advance(method, model, state.x, n_sweeps, generator=generator))
     n = len(state.x)
     return Chains(draw(method, model, n, (n_sweeps,), generator=generator)[n_sweeps])
+
+
+def log_mmd2(samples: Tensor, x: Tensor) -> float:
+    """Natural logarithm of the V-statistic with the average Hamming kernel."""
+    return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))

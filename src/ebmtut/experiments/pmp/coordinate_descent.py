@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp import rbm_digits as digits
-from ebmtut.experiments.pmp.shared import lead
-from ebmtut.experiments.verdicts import Verdicts, claim
+from ebmtut.experiments.verdicts import Verdicts, claim, lead
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 

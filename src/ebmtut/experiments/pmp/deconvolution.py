@@ -22,7 +22,7 @@ from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
@@ -236,57 +236,6 @@ def blank_images(result: Result) -> Result:
     config = DeconvolutionConfig(**(result.config | {"protocols": ()}))
     black = float(config.data().images.double().mean())
     return baseline(result, {"found": 0.0, "error": black}.get)
-
-
-def draw_factors() -> Figure:
-    """Draw the factors of one pixel that two stamps may explain."""
-    figure, ax = plt.subplots(figsize=(4.8, 2.9))
-    ax.set(xlim=(0, 8), ylim=(-0.6, 4.3), aspect="equal")
-    ax.axis("off")
-    style: dict[str, Any] = {"ms": 34, "mec": "black", "mew": 1.4, "zorder": 2}
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
-
-    def join(x: float, y: float, up: tuple[float, float], text: str, kind: str) -> None:
-        color = {"s": "white", "o": "#DDDDDD", "p": "#F6C9A8"}[kind]
-        marker = "s" if kind == "s" else "o"
-        ax.plot([x, up[0]], [y, up[1]], color="black", lw=1.4, zorder=1)
-        ax.plot(x, y, marker, mfc=color, **style)
-        ax.text(x, y, text, size=11 if kind == "s" else 13, **middle)
-
-    join(4, 3.8, (4, 3.8), "$X_p$", "p")
-    join(4, 2.6, (4, 3.8), "OR", "s")
-    for x, k in ((2, "i"), (6, "j")):
-        join(x, 1.4, (4, 2.6), "AND", "s")
-        join(x - 0.8, 0, (x, 1.4), f"$S_{{p-{k}}}$", "o")
-        join(x + 0.8, 0, (x, 1.4), f"$W_{k}$", "o")
-    ax.text(4, 1.4, "…", size=16, **middle)
-    return figure
-
-
-def deconvolution_table(
-    result: Result, names: Mapping[str, str] | None = None
-) -> Table:
-    """Tabulate shapes found and pixels wrong, of all protocols or those named."""
-    table = result.scalars["table"]
-    names = names or {name: name for name in table}
-    rows = [table[name] for name in names]
-    black = next(iter(blank_images(result).scalars["table"].values()))["error"]
-    found = [row["found"] for row in rows] + [[0.0] * len(rows[0]["found"])]
-    wrong = [row["error"] for row in rows] + [black]
-    return Table(
-        {
-            "protocol": [*names.values(), "no shapes"],
-            "all 4 shapes": [f"{f.count(4)} of {len(f)}" for f in found],
-            "shapes, mean": [float(np.mean(f)) for f in found],
-            "wrong pixels [%]": [100 * float(np.mean(error)) for error in wrong],
-            "time": [f"{np.mean(row['seconds']):.1f} s" for row in rows] + [None],
-        },
-        caption="Means over samples of consecutive seeds. Time is of one sample, on "
-        "the CPU.",
-        kinds=[""] * len(rows) + ["null"],
-        digits=2,
-        even=True,
-    )
 
 
 EXPERIMENT = Experiment(

@@ -30,7 +30,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.plotting import COLORS, TEXT_WIDTH, part_rows
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 
 
 @checked
@@ -282,26 +282,6 @@ def no_method_differs(result: Result) -> Result:
     table = {name: row | {"PMP": row["MPLP"]} for name, row in table.items()}
     scalars = result.scalars | {"table": table}
     return replace(result, scalars=scalars, arrays=result.arrays | arrays)
-
-
-def log_partition_table(result: Result, *ensembles: str) -> Table:
-    """Tabulate the mean error of each method, a column for each size."""
-    table, costs = result.scalars["table"], result.scalars["costs"]
-    rows = [(e, method) for e in ensembles or table for method in table[e]]
-    columns: dict[str, list[Any]] = {
-        "models: method": [f"{ENSEMBLES[e].kind}: {method}" for e, method in rows]
-    }
-    for size in map(str, result.config["sizes"]):
-        found = [table[ensemble][method][size] for ensemble, method in rows]
-        columns[f"size {size}"] = [(c["mean"], c["stderr"]) for c in found]
-    columns["CPU [s]"] = [costs[e][size].get(f"seconds/{method}") for e, method in rows]
-    return Table(
-        columns,
-        caption="Estimate minus log Z, in nats. Errors: over the perturbations of the "
-        "one lattice, over dense models. Time: of all models of the largest size.",
-        kinds=["exact" if method == "exact" else "" for _, method in rows],
-        digits=2,
-    )
 
 
 EXPERIMENT = Experiment(

@@ -28,9 +28,8 @@ from ebmtut.checks import (
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome
-from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
-from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop
+from ebmtut.experiments.jobs import timed_loop
+from ebmtut.experiments.pmp.chains import Chains, log_mmd2, start_samples, sweep_samples
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -249,20 +248,6 @@ def independent_bits(result: Result) -> Result:
         for size, ways in result.scalars["table"].items()
     }
     return replace(result, scalars=result.scalars | {"table": table})
-
-
-#: The errors by what is kept, a column for each number of sweeps.
-persistent_table = Pivot(
-    head="spins: noise",
-    rows={"{size}: {noise}": "table/{size}/{noise}"},
-    columns={
-        "sweeps per step: {k}": "{k}/error",
-        "independent bits": "1/null error",
-        "data": "1/data error",
-    },
-    caption="Root mean square error of the second moments, of new samples by PMP; "
-    "{n_seeds} seeds",
-)
 
 
 EXPERIMENT = Experiment(

@@ -19,13 +19,13 @@ from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested
-from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.shared import baseline, lead, parts, timed_loop
-from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, mean_and_stderr
+from ebmtut.experiments.jobs import Outcome, one_thread, timed_loop
+from ebmtut.experiments.pmp.shared import baseline, parts
+from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, lead
 from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 from ebmtut.training import CpuClock
 
 N_SHOWN = 25
@@ -246,7 +246,6 @@ def _lp_seconds(seed: int) -> dict[str, float]:
     return seconds
 
 
-_MEASURES = {"log_mmd2": "log MMD²"} | {m: m for m in ("sharp", "pairs", "nearest")}
 _CLAIMED = {
     "log_mmd2": "log MMD^2",
     "sharp": "log MMD^2, sharp kernel",
@@ -263,34 +262,6 @@ def scores(
     return {
         k: row.get(f"{sampler}/{measure}@{k}", lost) for k in result.config["sweeps"]
     }
-
-
-def shown_scores(result: Result, measure: str) -> list[Cell]:
-    """Return the scores of all methods, independent pixels and a perfect sampler."""
-    k = result.config["n_sweeps"]
-    table = result.scalars["table"]
-    found = [mean_and_stderr(scores(result, m, measure)[k]) for m in table]
-    return [*found, *(result.scalars[name][measure] for name in ("null", "data"))]
-
-
-def rbm_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning."""
-    k, table = result.config["n_sweeps"], result.scalars["table"]
-    columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
-    }
-    for measure, head in _MEASURES.items():
-        if measure in result.scalars["null"]:
-            columns[head] = shown_scores(result, measure)
-    n_seeds = result.config["n_seeds"]
-    return Table(
-        columns,
-        caption=f"Samples after {k} sweeps: log MMD² with the paper's kernel, with a "
-        "sharper one, the error of pair covariances, and the fraction of pixels that "
-        "differ from the nearest datum. "
-        + ("Standard errors over seeds." if n_seeds > 1 else "One seed."),
-        kinds=[""] * len(table) + ["null", "exact"],
-    )
 
 
 def pmp_is_lowest(result: Result) -> Verdicts:

@@ -3,18 +3,15 @@
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pmp import rbm_digits as digits
 from ebmtut.experiments.verdicts import Verdicts, compare
 from ebmtut.plotting import TEXT_WIDTH
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 
 #: As the table of the paper spells the methods.
-_OTHERS = ("linear programs", "independent pixels", "perfect sampler (expected)")
-_PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
+PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
 
 
 def draw_twos(result: Result) -> Figure:
@@ -44,64 +41,8 @@ def check_twos(result: Result) -> Verdicts:
     )
     for method, row in result.scalars["table"].items():
         values = row.get(f"own/log_mmd2@{k}", [float("nan")])
-        entry = ("pmp/rbm-twos", "log MMD^2", _PRINTED.get(method, method), "twos")
+        entry = ("pmp/rbm-twos", "log MMD^2", PRINTED.get(method, method), "twos")
         yield compare(*entry, values, excuse=excuse)
-
-
-def pairs_table(result: Result) -> Table:
-    """Tabulate the error of pair covariances, and the time of learning."""
-    table = result.scalars["table"]
-    seconds = [round(float(np.mean(row["seconds"]))) for row in table.values()]
-    return Table(
-        {
-            "method": [*table, "independent pixels", "perfect sampler, expected"],
-            "error of covariances": digits.shown_scores(result, "pairs"),
-            "CPU time of learning [s]": [*seconds, None, None],
-        },
-        caption="Means and standard errors over "
-        f"{result.config['n_seeds']} seeds; lower is better.",
-        kinds=[""] * len(table) + ["null", "exact"],
-    )
-
-
-def twos_table(result: Result) -> Table:
-    """Set log MMD^2 beside the paper's numbers."""
-    printed = get_fact("pmp/rbm-twos").table("log MMD^2")
-    methods = list(result.scalars["table"])
-    of_paper: list[Cell] = []
-    for method in (*methods, "LP"):
-        entry = (_PRINTED.get(method, method), "twos")
-        value = printed.number(*entry)
-        of_paper.append(None if value is None else (value, printed.deviation(*entry)))
-    found = digits.shown_scores(result, "log_mmd2")
-    return Table(
-        {
-            "method": [*methods, *_OTHERS],
-            "log MMD²": [*found[: len(methods)], None, *found[len(methods) :]],
-            "the paper": [*of_paper, None, None],
-        },
-        caption=f"After {result.config['n_sweeps']} sweeps; lower is better. Means and "
-        f"standard errors of {result.config['n_seeds']} seeds beside the paper's.",
-        kinds=[""] * len(methods) + ["paper", "null", "exact"],
-    )
-
-
-def programs_table(result: Result) -> Table:
-    """Tabulate the reduced problem, on which linear programs can learn, too."""
-    k = result.config["n_sweeps"]
-    rows, ends = result.scalars["reduced"], result.scalars["reduced_ends"]
-    columns: dict[str, list[Cell]] = {"method": [*rows, *_OTHERS[1:]]}
-    for measure, head in (("log_mmd2", "log MMD²"), ("pairs", "pairs")):
-        found = [row[f"own/{measure}@{k}"][0] for row in rows.values()]
-        columns[head] = [*found, *(ends[of][measure] for of in ("null", "data"))]
-    seconds = [row["seconds"][0] for row in rows.values()]
-    columns["CPU time [s]"] = [*seconds, None, None]
-    return Table(
-        columns,
-        caption="Pictures of 7 × 7 pixels, 10 hidden units, 60 updates, one seed: "
-        "log MMD² with the paper's kernel, and the error of pair covariances.",
-        kinds=[""] * len(rows) + ["null", "exact"],
-    )
 
 
 _TWOS = digits.RBMConfig(

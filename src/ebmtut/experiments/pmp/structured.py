@@ -17,7 +17,7 @@ from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, ch
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome
-from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.jobs import timed_loop
 from ebmtut.experiments.pmp import chains, shared
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
@@ -155,7 +155,7 @@ def structured_job(
         variables=config.variables,
         label=f"{method} {graph}",
         on_step=clock.tick,
-        loop=shared.timed_loop(checkpoint, config, clock, generator=generator, **which),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     k = amount if mode == "reset" else 50
     drawn = chains.draw(method, model, config.n_judged, (k,), generator=generator)[k]
@@ -164,10 +164,10 @@ def structured_job(
     of_fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
     return Outcome(
         {
-            "log_mmd2": shared.log_mmd2(drawn, x),
+            "log_mmd2": chains.log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": float(clock.seconds),
-            "null_log_mmd2": shared.log_mmd2(null, x),
+            "null_log_mmd2": chains.log_mmd2(null, x),
             "data_log_mmd2": math.log(of_fresh),
             "null_rmse": float(truth.symmetric_coupling.square().mean().sqrt()),
         }
@@ -198,13 +198,13 @@ def cells(config: StructuredConfig) -> Cells:
 
 _LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
 _SHORT = {"Gibbs-reset": "Gibbs", "GWG-reset": "GWG"}
-_AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates per step"}
+AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates per step"}
 
 
 def draw_structured(result: Result) -> Figure:
     """Draw a row of panels for each graph and way of learning: both metrics."""
     table = result.scalars["table"]
-    lines = [(graph, mode) for graph in table for mode in _AMOUNTS]
+    lines = [(graph, mode) for graph in table for mode in AMOUNTS]
     size = panel_size(len(lines), 2, aspect=0.55, title=0.3)
     figure, axes = plt.subplots(len(lines), 2, figsize=size, squeeze=False)
     for line, (graph, mode) in zip(axes, lines, strict=True):
@@ -220,7 +220,7 @@ def draw_structured(result: Result) -> Figure:
                 levels["held-out data"] = ("exact", np.mean(first["data_log_mmd2"]))
             shared.draw_curves(ax, curves, levels)
             shared.log_ticks(ax, [*next(iter(curves.values()))])
-            ax.set(title=f"{graph}, {mode}", ylabel=label, xlabel=_AMOUNTS[mode])
+            ax.set(title=f"{graph}, {mode}", ylabel=label, xlabel=AMOUNTS[mode])
     # A colour is a method, whether its chains are persistent or not.
     named: dict[str, tuple[Any, str]] = {}
     for ax in axes[:2, 0]:
@@ -259,20 +259,6 @@ def independent_bits(result: Result) -> Result:
         for cell in cells:
             cell["log_mmd2"] = [null] * len(cell["log_mmd2"])
     return replace(result, scalars=result.scalars | {"table": table})
-
-
-def structured_table(graph: str, mode: str) -> Pivot:
-    """Tabulate one graph and way of learning by sweeps or single-site updates."""
-    return Pivot(
-        head="sampler",
-        rows={"{method}": f"table/{graph}/{mode}/{{method}}"},
-        columns={
-            "log MMD², {amount}": "{amount}/log_mmd2",
-            "RMSE, {amount}": "{amount}/rmse",
-        },
-        caption=f"The {graph}: log MMD² and error of the couplings by the number of "
-        f"{_AMOUNTS[mode]}",
-    )
 
 
 EXPERIMENT = Experiment(

@@ -20,7 +20,7 @@ from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stder
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 #: How the perturbed models are solved: by max-product with initial messages of zero
@@ -174,31 +174,6 @@ def untrained(result: Result) -> Result:
     uniform = {"theta": 0.0, "magnetisation": 0.0}
     uniform |= dict.fromkeys(("KL to Gibbs(theta)", "KL to PMP samples"), divergence)
     return baseline(result, uniform.get)
-
-
-def toy_table(result: Result) -> Table:
-    """Tabulate what each solver learned, with the paper's numbers."""
-    table = result.scalars["table"]
-    printed = get_fact("pmp/wrong-model").table("four variables")
-    columns: dict[str, list[Any]] = {
-        "solver": [STYLE[solver][2] for solver in table] + ["the paper", "θ = 0"]
-    }
-    uniform = untrained(result).scalars["table"]["zero"]
-    for metric, head in (
-        ("theta", "θ"),
-        ("KL to Gibbs(theta)", "KL to Boltzmann"),
-        ("KL to PMP samples", "KL to samples"),
-    ):
-        of_paper = printed.number("PMP", metric) if metric in printed.columns else None
-        found = [mean_and_stderr(row[metric]) for row in table.values()]
-        columns[head] = [*found, of_paper, uniform[metric][0]]
-    n_seeds = result.config["n_seeds"]
-    return Table(
-        columns,
-        caption="KL divergences from the data, in nats: to the Boltzmann distribution "
-        f"with θ, and to the samples. Means and standard errors of {n_seeds} seeds.",
-        kinds=["exact" if s == "exact MAP" else "" for s in table] + ["paper", "null"],
-    )
 
 
 EXPERIMENT = Experiment(

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,13 +15,12 @@ from ebmtut import metrics
 from ebmtut.checks import Count, OneOf, Positive, Range, checked
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.jobs import Outcome, timed_loop
 from ebmtut.experiments.pmp import chains
-from ebmtut.experiments.pmp.shared import baseline, log_mmd2, timed_loop
+from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.losses import persistent_match_moments
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 from ebmtut.training import CpuClock
 
 
@@ -55,6 +53,27 @@ def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
     return contours(of_digit.float(), shrink=config.shrink).flatten(1), data.source
 
 
+class Work(NamedTuple):
+    """What sampling computes: updates of sites, energy differences, messages."""
+
+    updates: float
+    evaluations: float
+    messages: float
+
+
+def work(
+    method: str, n_samples: int, n_sweeps: float, n_sites: int, *, n_pairs: float
+) -> Work:
+    """Count what sweeps over samples of a model with ``n_pairs`` pairs compute."""
+    kind, updates = chains.METHODS[method].kind, float(n_samples * n_sweeps * n_sites)
+    if kind == "LP":
+        return Work(0.0, 0.0, 0.0)
+    if kind == "PMP":  # two messages per pair
+        return Work(updates, 0.0, float(n_samples * n_sweeps * 2 * n_pairs))
+    # A move of GWG evaluates all sites.
+    return Work(updates, updates * n_sites if kind == "GWG" else updates, 0.0)
+
+
 def zeros_job(
     method: str,
     config: ZerosConfig,
@@ -84,7 +103,7 @@ def zeros_job(
         loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     n = x.shape[1]
-    done = chains.work(
+    done = work(
         method, n_chains * config.n_steps, config.n_sweeps, n, n_pairs=n * (n - 1) / 2
     )
     scalars = {"seconds": float(clock.seconds), "n_chains": n_chains, **done._asdict()}
@@ -94,12 +113,12 @@ def zeros_job(
     )
     scalars["sampling_seconds"] = time.process_time() - start
     for k, drawn in samples.items():
-        scalars[f"log_mmd2@{k}"] = log_mmd2(drawn, x)
+        scalars[f"log_mmd2@{k}"] = chains.log_mmd2(drawn, x)
     # Pictures are sampled as the model was learned.
     shown = config.n_sweeps if config.n_sweeps in samples else min(samples)
     k = config.n_sweeps
     gibbs = chains.draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
-    scalars["log_mmd2 of Gibbs on these weights"] = log_mmd2(gibbs, x)
+    scalars["log_mmd2 of Gibbs on these weights"] = chains.log_mmd2(gibbs, x)
     scalars["pairs"] = metrics.covariance_error(
         samples[shown], metrics.pair_covariances(x)
     )
@@ -114,7 +133,7 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
     order = torch.randperm(len(x), generator=generator)
     null = (torch.rand(n, x.shape[1], generator=generator) < x.mean(0)).to(x)
     scores = {
-        "null": log_mmd2(null, x),
+        "null": chains.log_mmd2(null, x),
         "data": math.log(metrics.mmd_of_fresh_sample(x, n, "average_hamming")),
         "null pairs": metrics.covariance_error(null, metrics.pair_covariances(x)),
         "data pairs": metrics.covariance_error_of_fresh_sample(x, n),
@@ -150,90 +169,3 @@ def independent_pixels(result: Result) -> Result:
     """Return the score of independent pixels for every method: nothing learned."""
     null = result.scalars["null"]
     return baseline(result, lambda name: null if "log_mmd2" in name else None)
-
-
-def zeros_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning, and covariances where measured."""
-    k, table = result.config["n_sweeps"], result.scalars["table"]
-    measures = {
-        "error of covariances": ("pairs", "null pairs", "data pairs"),
-        "log MMD²": (f"log_mmd2@{k}", "null", "data"),
-        "log MMD², Gibbs": ("log_mmd2 of Gibbs on these weights", "", ""),
-    }
-    columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
-    }
-    for head, (own, *ends) in measures.items():
-        if all(own in row for row in table.values()):
-            columns[head] = [float(np.mean(row[own])) for row in table.values()]
-            columns[head] += [result.scalars.get(end) for end in ends]
-    return Table(
-        columns,
-        caption=f"Samples after {k} sweeps by the sampler used in learning; last "
-        "column: by Gibbs sampling with the same weights. Lower is better. One seed.",
-        kinds=[""] * len(table) + ["null", "exact"],
-        even=True,
-    )
-
-
-#: What learning computed.
-zeros_work_table = Pivot(
-    head="learned with",
-    rows={"{method}": "table/{method}"},
-    columns={
-        "samples a step": "n_chains",
-        "site sums": "evaluations",
-        "messages": "messages",
-        "CPU time [s]": "seconds",
-    },
-    factors={"site sums": 1e-9, "messages": 1e-9},
-    caption="What learning computed: energy differences of one site, and messages, in "
-    "thousands of millions.",
-)
-
-
-def sweep_cost_table(cost: Result) -> Table:
-    """Tabulate the stored study of what a sweep costs."""
-    rows = cost.scalars["rows"]
-    flips = [round(100 * row["bits that flip"]) for row in rows]
-    return Table(
-        {
-            "bits that flip in a Gibbs sweep [%]": flips,
-            "time of PMP / time of Gibbs": [r["PMP"] / r["Gibbs"] for r in rows],
-        },
-        caption="Ratio of CPU times per sweep, 900 bits, all coupled; one core. A line "
-        "is a model; stronger biases make fewer bits flip.",
-        digits=2,
-    )
-
-
-def kernels_table(seed: int) -> Table:
-    """Tabulate what two kernels of the MMD see of half the synthetic zeros."""
-    x, _ = zeros_data(ZerosConfig(source="drawn", shrink=2), seed)
-    uniform = torch.rand(x.shape, generator=make_generator(seed))
-    independent, half = (uniform < x.mean(0)).float(), x[1::2]
-    kernels = ("average_hamming", "exponential_hamming")
-    return Table(
-        {
-            "kernel": ("exp(−d/D)", "exp(−d/10)"),
-            "data": [metrics.mmd(x[::2], half, k) for k in kernels],
-            "independent pixels": [metrics.mmd(independent, half, k) for k in kernels],
-        },
-        caption="Squared MMD to one half of the synthetic zeros.",
-        digits=2,
-    )
-
-
-def reduced_table(result: Result) -> Table:
-    """Tabulate scores of the reduced problem, which linear programs can learn."""
-    config, rows = result.config["reduced"], result.scalars["reduced"]["table"]
-    score = f"log_mmd2@{config['n_sweeps']}"
-    found = {name: float(np.mean(row[score])) for name, row in rows.items()}
-    if references := result.scalars.get("references of reduced"):
-        found["independent pixels"] = references["null"]
-    return Table(
-        {"learned with": list(found), "log MMD²": list(found.values())},
-        caption=f"The reduced problem, {config['n_steps']} updates, after "
-        f"{config['n_sweeps']} sweeps. One seed.",
-        kinds=["null" if name == "independent pixels" else "" for name in found],
-    )

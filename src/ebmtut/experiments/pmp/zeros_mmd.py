@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.experiment import Experiment, grid
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import CHAINS, METHODS
-from ebmtut.experiments.pmp.shared import draw_curves, lead
-from ebmtut.experiments.verdicts import Verdicts, claim
+from ebmtut.experiments.pmp.shared import draw_curves
+from ebmtut.experiments.verdicts import Verdicts, claim, lead
 from ebmtut.plotting import figure_size
 from ebmtut.results import Result
 

@@ -11,8 +11,8 @@ from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, grid, 
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
-from ebmtut.experiments.pmp.shared import lead, parts
-from ebmtut.experiments.verdicts import Verdicts, claim
+from ebmtut.experiments.pmp.shared import parts
+from ebmtut.experiments.verdicts import Verdicts, claim, lead
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 

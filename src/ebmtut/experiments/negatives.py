@@ -1,4 +1,4 @@
-"""Negatives of the chapter's networks: flips of single bits, and persistent chains."""
+"""Negatives that networks of bits learn from: flips of bits, and persistent chains."""
 
 from collections.abc import Callable
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ebmtut.experiments.pmp.shared import lead
+from ebmtut.experiments.verdicts import lead
 
 
 def test_seeds_are_paired():
