@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["with_gradients"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

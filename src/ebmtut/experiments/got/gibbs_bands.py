@@ -136,7 +136,7 @@ def check_bands(result: Result) -> Verdicts:
     reach = max(max(cell["range"]) for cell in table.values())
     off, reach = abs(inside - level) / error, reach / result.scalars["exact"]
     within = "fraction of samples in the 95 percent bands: deviation in standard errors"
-    gap = "duality gap that bounds 95 percent of samples, last over first snapshot"
+    gap = "distance from U or L that holds 95 percent of samples, last over first"
     widest = "largest |U| or |L|, in units of the cost"
     of: dict[str, Any] = {"n_seeds": n_seeds}
     # At whatever temperature the conditionals are those of theory.

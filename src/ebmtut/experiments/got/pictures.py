@@ -104,11 +104,12 @@ def oracle_study() -> Result:
 
 
 def draw_fives(study: Result) -> Figure:
-    """Draw images above their models, which learned from different gradients."""
+    """Draw images above their models and components, by different gradients."""
     rows = {"images": "images"}
     for name, method in study.config["methods"].items():
         rows[f"{name}/models"] = f"{name}, {method['budgets'][-1]} epochs"
-    figure, axes = plt.subplots(len(rows), 1, figsize=(4.6, 3.2))
+        rows[f"{name}/components"] = f"{name}, its eight components"
+    figure, axes = plt.subplots(len(rows), 1, figsize=(4.6, 5.6))
     for ax, (key, title) in zip(axes, rows.items(), strict=True):
         images = study.arrays[key]
         image_grid(ax, images, 8, vmin=0, vmax=255)

@@ -16,7 +16,7 @@ from ebmtut import transport
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome
 from ebmtut.experiments.got.lines import LineProblem, Method, two_modes
 from ebmtut.experiments.verdicts import Verdicts, claim
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
@@ -158,13 +158,13 @@ def follow(
 def draw_temperature_bound(result: Result) -> Figure:
     """Draw T and its bound along three runs, and the tails of the martingale."""
     z = result.arrays
-    figure = plt.figure(figsize=(TEXT_WIDTH, 4.6))
-    grid = figure.add_gridspec(2, 6)
+    figure = plt.figure(figsize=(4.6, 6.6))
+    grid = figure.add_gridspec(3, 2)
     first = None
     titles = ("constant T", "geometric annealing", "T follows the bound")
     names = ("constant", "geometric", "followed")
     for k, (name, title) in enumerate(zip(names, titles, strict=True)):
-        ax = figure.add_subplot(grid[0, 2 * k : 2 * k + 2], sharey=first)
+        ax = figure.add_subplot(grid[k // 2, k % 2], sharey=first)
         first = first or ax
         temperature, bounds = z[f"{name}/temperature"], z[f"{name}/bound"][0]
         n = result.config["every"] * np.arange(1, len(temperature) + 1)
@@ -172,13 +172,13 @@ def draw_temperature_bound(result: Result) -> Figure:
         seen = np.where(bounds > 0, bounds, np.nan)
         ax.plot(n, seen, ".", ms=3, color=COLORS["Gibbs-OT"], label="bound")
         ax.set(title=title, yscale="log", xlabel="iteration")
-        if k:
+        if k % 2:
             ax.tick_params(labelleft=False)
         else:
             ax.set_ylabel("temperature")
+        if not k:
             ax.legend(markerscale=3, loc="lower left")
-    below = (figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:]))
-    draw_tails(result, *below)
+    draw_tails(result, figure.add_subplot(grid[1, 1]), figure.add_subplot(grid[2, :]))
     return figure
 
 

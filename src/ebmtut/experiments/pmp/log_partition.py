@@ -254,7 +254,7 @@ def draw_log_partition(result: Result) -> Figure:
 def check_log_partition(result: Result) -> Verdicts:
     """On dense models PMP errs by less than MPLP, at every size."""
     for ensemble, methods in result.scalars["table"].items():
-        if not ensemble.startswith("dense"):
+        if ENSEMBLES[ensemble].kind != "dense":
             continue
         for size, ours in methods["PMP"].items():
             ratio = ours["abs"] / methods["MPLP"][size]["abs"]
