@@ -9,8 +9,9 @@ from tools.api_pages import NOT_PUBLIC
 # Lowest first. On one floor, a module may use those that stand to its left, so the
 # whole list is one order and no cycle is possible.
 FLOORS = {
-    "plain helpers": "_digests _allocator _compilation _compiled _gpu _gradients _progress "
-    "checks tensor_checks importance deadlines random _layers states schedules noise",
+    "plain helpers": "_digests _allocator _compilation _compiled _gpu _gradients "
+    "_progress checks tensor_checks importance deadlines random _layers states "
+    "schedules noise",
     "what an energy is made of": "energies neighbors paths",
     "exact answers, sampling, transport": "kernels exact samplers message_passing "
     "transport flows",

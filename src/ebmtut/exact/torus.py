@@ -52,7 +52,8 @@ def torus_energy_distribution(
     n = rows * cols
     k = np.arange(n + 1)
     theta = np.pi * k / (2 * (n + 1))
-    relative = _relative_partition(rows, cols, edge_coupling, theta)
+    # A smaller coupling has the same probabilities, but its inverse would overflow.
+    relative = _relative_partition(rows, cols, max(edge_coupling, 1e-300), theta)
     phases = np.exp(1j * np.outer(4 * k, theta)) * np.exp(-2j * n * theta)
     distribution = (phases @ relative).real / (n + 1)
     energies = -2 * edge_coupling * (n - 2 * k)
