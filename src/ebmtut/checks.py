@@ -258,14 +258,13 @@ def _declares(hint: Any) -> bool:
 def _class_of(hint: Any) -> type | None:
     """Return the class of this package, or of tensors, that an annotation names."""
     hint = getattr(hint, "array_type", hint)  # jaxtyping's, of any shape and dtype
-    is_class = isinstance(hint, type) and get_origin(hint) is None
-    if not is_class or getattr(hint, "_is_protocol", False) > hasattr(hint, _CHECKABLE):
+    if not isinstance(hint, type) or get_origin(hint) is not None:
         return None
+    is_protocol = getattr(hint, "_is_protocol", False)
+    if is_protocol and not hasattr(hint, "_is_runtime_protocol"):
+        return None  # isinstance refuses it
     is_tensor = (hint.__module__, hint.__name__) == ("torch", "Tensor")
     return hint if is_tensor or hint.__module__.startswith("ebmtut.") else None
-
-
-_CHECKABLE = "_is_runtime_protocol"
 
 
 def _instance_of(known: type) -> _Check:

@@ -93,5 +93,7 @@ def annealed_importance_sampling(
             n_resampled += 1
         x = kernel(x, k / n_steps, generator=generator)
     if n_nan := int(log_weights.isnan().sum()):
-        raise DivergenceError(f"{n_nan} of {n} weights are NaN, as energies are", -1)
+        raise DivergenceError(
+            f"{n_nan} of {n} weights are NaN, because energies are", -1
+        )
     return AnnealedSamples(x, log_weights, n_resampled)
