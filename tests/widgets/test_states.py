@@ -79,7 +79,7 @@ CASES = {
     ),
     "outside": (lambda: two_modes_explorer(np.full((3, 2), 4.1), 1.0), "data must be"),
     "coupling": (lambda: two_starts_explorer(1.1), r"theta must .* in \[0, 1\]"),
-    "noise": (lambda: recovery_explorer(1.0), r"sigma must .* in \[0.15, 0.98\]"),
+    "noise": (lambda: recovery_explorer(1.0), r"sigma must .* in \[0.25, 0.98\]"),
     "no graph": (lambda: drawn(message_explorer, graphs=[]), "number of graphs must"),
     "an edge": (lambda: two((0, 2), 0, 0), "edges of 'two' must join two of 2 nodes"),
     "fields": (lambda: two((0, 1), 0), "fields of 'two' must be 2 numbers, got 1"),

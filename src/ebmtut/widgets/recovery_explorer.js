@@ -1,9 +1,9 @@
-// Two distant modes, what a noisy copy leaves of them, and Langevin chains that start in
-// the wrong mode. Everything is computed in the page, from the same random numbers after
+// Two distant modes, what a noisy copy leaves of them, and Langevin chains from a point
+// that the reader chooses. Everything is computed in the page, from the same random numbers after
 // each change, so that the picture depends on the sliders alone.
 
 import { blank, follow, frame, INK, minus } from "./frame.js";
-import { conditional, mixture, MODES, normal, seeded, step } from "./langevin_line.js";
+import { conditional, mixture, normal, seeded, step } from "./langevin_line.js";
 
 const WIDE = [840, 420]; // as wide as the picture is shown: no word is stretched
 const REACH = 4; // the axis goes from -REACH to REACH
@@ -11,8 +11,9 @@ const N_CHAINS = 300;
 const STEP_SIZE = 0.2;
 const CELLS = 320;
 const BINS = 50;
-const FLOOR = WIDE[1] - 40; // pixels
-const TOP = 1.25; // density at the upper edge: the axis stays
+const FLOOR = WIDE[1] - 56; // pixels
+export const TOP = 2.1; // density at the upper edge, above the highest curve: the axis stays
+const KEYS = ["sigma", "seen", "start", "n_steps"];
 const COLORS = { data: "#b0b0b0", chains: "#0072b2", copy: "#d55e00" };
 const at = (k) => REACH * ((2 * (k + 0.5)) / CELLS - 1);
 const across = (x) => ((x / REACH + 1) / 2) * WIDE[0];
@@ -27,6 +28,22 @@ function density(energy) {
   return raw.map((value) => value / total);
 }
 
+// Values of the density on the left, of x below.
+function axes(context) {
+  context.fillStyle = INK;
+  context.fillRect(0, FLOOR, WIDE[0], 2);
+  for (let x = -3; x <= 3; x++)
+    context.fillText(minus(`${x}`), across(x), WIDE[1] - 17);
+  for (let density = 0.5; density <= 2; density += 0.5) {
+    context.fillRect(0, up(density), 10, 2);
+    context.fillText(density.toFixed(1), 32, up(density));
+  }
+}
+
+// What should be sampled, given the copy.
+export const given = (copy, sigma) =>
+  density((x) => conditional(x, copy, sigma).energy);
+
 function curve(context, values, color, width) {
   context.strokeStyle = color;
   context.lineWidth = width;
@@ -35,10 +52,10 @@ function curve(context, values, color, width) {
   context.stroke();
 }
 
-// Chains that all start in the left mode.
-export function chains(copy, sigma, count) {
+// Where chains end that all begin at one point.
+export function chains(start, copy, sigma, count) {
   const random = seeded(1);
-  const ends = new Array(N_CHAINS).fill(MODES[0][1]);
+  const ends = new Array(N_CHAINS).fill(start);
   for (let k = 0; k < count; k++)
     for (let i = 0; i < N_CHAINS; i++)
       ends[i] = step(ends[i], copy, sigma, STEP_SIZE, normal(random));
@@ -47,22 +64,25 @@ export function chains(copy, sigma, count) {
 
 function render({ model: state, el }) {
   const { change, slider, panel, note } = frame(state, el, "recovery-explorer");
-  const sigmaSlider = slider("noise σ", { min: 0.15, max: 0.98, step: 0.01 },
+  const sigmaSlider = slider("noise σ", { min: 0.25, max: 0.98, step: 0.01 },
     (sigma) => change({ sigma }));
   const copySlider = slider("noisy copy", { min: -2.5, max: 2.5, step: 0.1 },
     (copy) => change({ seen: copy }));
-  const countSlider = slider("steps", { min: 0, max: 600, step: 10 },
+  const startSlider = slider("chains start at", { min: -2.5, max: 2.5, step: 0.1 },
+    (start) => change({ start }));
+  const countSlider = slider("steps", { min: 10, max: 600, step: 10 },
     (count) => change({ n_steps: count }));
-  const picture = panel("grey: data; black: given the noisy copy; blue: chains");
+  const picture = panel("grey: data; black: given the copy; blue: chains from ▲");
   const line = note();
 
   function draw() {
-    const [sigma, copy, count] = ["sigma", "seen", "n_steps"].map((k) => state.get(k));
+    const [sigma, copy, start, count] = KEYS.map((key) => state.get(key));
     sigmaSlider.show(sigma, sigma.toFixed(2));
     copySlider.show(copy, copy.toFixed(1));
+    startSlider.show(start, start.toFixed(1));
     countSlider.show(count, count);
-    const given = density((x) => conditional(x, copy, sigma).energy);
-    const ends = chains(copy, sigma, count);
+    const exact = given(copy, sigma);
+    const ends = chains(start, copy, sigma, count);
 
     const context = blank(picture, WIDE);
     const counts = new Array(BINS).fill(0);
@@ -77,7 +97,7 @@ function render({ model: state, el }) {
       WIDE[0] / BINS - 2, FLOOR - up(n / unit)));
     context.globalAlpha = 1;
     curve(context, density((x) => -mixture(x).log), COLORS.data, 6);
-    curve(context, given, INK, 4);
+    curve(context, exact, INK, 4);
     context.strokeStyle = COLORS.copy;
     context.lineWidth = 4;
     context.setLineDash([12, 10]);
@@ -86,21 +106,23 @@ function render({ model: state, el }) {
     context.lineTo(across(copy), FLOOR);
     context.stroke();
     context.setLineDash([]);
-    context.fillStyle = INK;
-    context.fillRect(0, FLOOR, WIDE[0], 2);
-    for (let x = -3; x <= 3; x++)
-      context.fillText(minus(`${x}`), across(x), WIDE[1] - 18);
+    context.fillStyle = COLORS.chains;
+    context.beginPath(); // a triangle under the initial point
+    for (const [dx, dy] of [[0, 2], [-11, 21], [11, 21]])
+      context.lineTo(across(start) + dx, FLOOR + dy);
+    context.fill();
+    axes(context);
 
     const cell = (2 * REACH) / CELLS;
-    const exact = given.reduce((sum, p, k) => sum + (at(k) > 0 ? p * cell : 0), 0);
+    const right = exact.reduce((sum, p, k) => sum + (at(k) > 0 ? p * cell : 0), 0);
     const found = ends.filter((x) => x > 0).length / N_CHAINS;
     line.textContent = `Right of zero: chains ${found.toFixed(2)}, exact `
-      + `${exact.toFixed(2)}.`;
+      + `${right.toFixed(2)}.`;
     picture.setAttribute("aria-label", "Densities of two modes, of what is left of them "
-      + `given a noisy copy at ${copy.toFixed(1)}, and chains. ${line.textContent}`);
+      + `given a noisy copy at ${copy.toFixed(1)}, and chains from ${start.toFixed(1)}. ${line.textContent}`);
   }
 
-  const { leave } = follow(state, ["sigma", "seen", "n_steps"], draw);
+  const { leave } = follow(state, KEYS, draw);
   draw();
   return leave;
 }

@@ -19,9 +19,11 @@ class RecoveryExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     sigma
-        Noise of the copy, in [0.15, 0.98]. All attributes follow the reader.
+        Noise of the copy, in [0.25, 0.98]. All attributes follow the reader.
     seen
         The noisy copy.
+    start
+        Initial point of all chains.
     n_steps
         Langevin steps of each chain.
     """
@@ -29,20 +31,21 @@ class RecoveryExplorer(anywidget.AnyWidget):
     _esm = script("recovery_explorer.js")
     _css = style("recovery_explorer.css")
 
-    sigma = traitlets.Float(0.98, min=0.15, max=0.98).tag(sync=True)
+    sigma = traitlets.Float(0.98, min=0.25, max=0.98).tag(sync=True)
     seen = traitlets.Float(1.0, min=-2.5, max=2.5).tag(sync=True)
-    n_steps = traitlets.Int(60, min=0, max=600).tag(sync=True)
+    start = traitlets.Float(-2.0, min=-2.5, max=2.5).tag(sync=True)
+    n_steps = traitlets.Int(60, min=10, max=600).tag(sync=True)
 
 
 @checked
 def recovery_explorer(
-    sigma: Annotated[float, Range(0.15, 0.98)] = 0.98,
+    sigma: Annotated[float, Range(0.25, 0.98)] = 0.98,
 ) -> RecoveryExplorer:
     """Make the widget.
 
     Parameters
     ----------
     sigma
-        Noise of the copy at first, in [0.15, 0.98].
+        Noise of the copy at first, in [0.25, 0.98].
     """
     return RecoveryExplorer(sigma=sigma)

@@ -45,7 +45,7 @@ def draw_still(widget: str, state: _State) -> tuple[Figure, str] | None:
 
 def _recovery(ax: Any, state: _State) -> str:
     """Draw two modes, what a noisy copy leaves of them, and Langevin chains in that."""
-    sigma, seen = state["sigma"], state["seen"]
+    sigma, seen, start = state["sigma"], state["seen"], state["start"]
     weight, mean, width = np.array([[0.6, 0.4], [-2.0, 2.0], [0.35, 0.35]])[..., None]
 
     def parts(x: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def _recovery(ax: Any, state: _State) -> str:
 
     a = np.sqrt(1 - sigma**2)
     rng = np.random.default_rng(1)
-    chains = np.full(300, mean[0, 0])
+    chains = np.full(300, start)
     for _ in range(state["n_steps"]):
         p = parts(chains)
         slope = (p * (chains - mean) / width**2).sum(0) / p.sum(0)
@@ -71,11 +71,12 @@ def _recovery(ax: Any, state: _State) -> str:
     ax.plot(x, data, color=_GREY, label="data")
     ax.plot(x, given, color="black", label="given the noisy copy")
     ax.axvline(seen, color=_RED, linestyle="--", label="noisy copy")
-    ax.set(ylim=(0, 1.25), xlabel="x", ylabel="density")
+    ax.plot(start, 0.03, "^", color=_BLUE, label="initial point")
+    ax.set(ylim=(0, 2.1), xlabel="x", ylabel="density")
     ax.legend()
     return (
         "Two modes of the data, what is left of them given a noisy copy, and chains "
-        f"that began in the left mode. {(chains > 0).mean():.0%} of them are right of "
+        f"that began at {start:.1f}. {(chains > 0).mean():.0%} of them are right of "
         f"zero, {given[x > 0].sum() / given.sum():.0%} should be."
     )
 

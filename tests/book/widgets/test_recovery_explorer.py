@@ -30,7 +30,35 @@ def test_chains_cross_only_where_the_noise_is_small(visit):
     visit.page.keyboard.press("Home")  # the least noise
     chains, exact = found()
     assert exact == 1.0 and chains >= 0.95
-    sliders.nth(2).focus()
-    visit.page.keyboard.press("Home")  # no step at all
-    assert found()[0] == 0.0
     assert visit.wrong() == []
+
+
+def test_a_start_near_the_copy_reaches_its_mode(visit):
+    """With medium noise chains from -2 stay there, and chains from 2.5 are right."""
+    widget = visit.page.locator(".recovery-explorer")
+    line = widget.locator(".ex-note")
+    sliders = widget.locator(".ex-range")
+
+    def moved(slider, value):
+        sliders.nth(slider).fill(value)
+        return float(re.search(r"chains (\d\.\d\d)", line.inner_text())[1])
+
+    assert moved(0, "0.5") < 0.2
+    assert moved(2, "2.5") > 0.95
+    assert visit.wrong() == []
+
+
+HIGHEST = """async ({ name, sigmas }) => {
+  const js = await import(name);
+  return Math.max(...sigmas.flatMap(sigma => [-2.5, -2, 0, 1, 2, 2.5].map(
+    copy => Math.max(...js.given(copy, sigma)))));
+}"""
+
+
+def test_every_curve_fits_into_the_picture(visit):
+    if visit.page.url.startswith("file:"):
+        pytest.skip("a script is imported from a server only")
+    sigmas = [0.25 + 0.01 * k for k in range(74)]
+    of = {"name": "./recovery_explorer.js", "sigmas": sigmas}
+    top = visit.page.evaluate("import('./recovery_explorer.js').then(js => js.TOP)")
+    assert 0.8 * top < visit.page.evaluate(HIGHEST, of) < top
