@@ -1,12 +1,14 @@
 """Which change mends the energy of the checkerboard? Wider noise, more points, the rate.
 
-    python studies/drl/board_changes.py [--updates 600] [--runs 3]
+    python studies/drl/board_changes.py {noise,points} [--updates 600] [--runs 3]
 
 The first setting has the published rate, six levels with small steps of noise, and
 chains with one initial point; the last has three levels with wide steps, sixteen
-initial points, and twenty times the rate. Between them the changes are made alone or in
-pairs. A chain with one initial point makes nine Langevin steps, one with sixteen points
-a single step, which costs about the same.
+initial points, and twenty times the rate. Between them the changes are made one by one.
+The rate alone is the method "recovery" of `drl/marginal-vs-recovery`. A chain with one
+initial point makes nine Langevin steps, one with sixteen points a single step, which
+costs about the same. The settings are two studies, by the initial points of the chains,
+so that each takes a few minutes.
 """
 
 import argparse
@@ -24,27 +26,30 @@ NOISE = {
     False: PlaneConfig(n_levels=6, first_ratio=0.25),
     True: PlaneConfig(n_levels=3, first_ratio=0.7),
 }
-#: Wider noise, more points, the higher rate.
+#: Whether there is wider noise, more points, the higher rate; by study.
 SETTINGS = {
-    "no change": (False, False, False),
-    "rate": (False, False, True),
-    "rate, wider noise": (True, False, True),
-    "rate, more points": (False, True, True),
-    "wider noise, more points": (True, True, False),
-    "all three": (True, True, True),
+    "noise": {
+        "no change": (False, False, False),
+        "rate, wider noise": (True, False, True),
+    },
+    "points": {
+        "rate, more points": (False, True, True),
+        "all three": (True, True, True),
+    },
 }
 
 
 def main() -> None:
     """Train every setting, and store the divergences of level 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", choices=SETTINGS)
     parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     started, table, settings = time.time(), {}, {}
-    for name, (wide, many, fast) in SETTINGS.items():
+    for name, (wide, many, fast) in SETTINGS[arguments.study].items():
         config = replace(
             NOISE[wide],
             n_steps=arguments.updates,
@@ -61,9 +66,8 @@ def main() -> None:
         print(name, table[name], flush=True)
     of = {"updates": arguments.updates, "n_runs": arguments.runs, "settings": settings}
     provenance = collect_provenance(seed=0, device="cpu", started=started)
-    result = Result(
-        "drl/board-changes", "full", of, {"table": table}, {}, provenance
-    )
+    name = f"drl/board-{arguments.study}"
+    result = Result(name, "full", of, {"table": table}, {}, provenance)
     print(save_result(result, arguments.root))
 
 
