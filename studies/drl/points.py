@@ -5,8 +5,8 @@
 Six levels with small steps of noise and sixteen initial points for each chain. It
 differs from the method "recovery" of `drl/marginal-vs-recovery` in the initial points
 alone, for which a chain makes one Langevin step in place of nine, at about equal cost;
-and from "recovery, many starts" in the noise alone (six levels from 0.25, there four
-from 0.7).
+and from the same experiment's resampled method in the noise alone (six levels from 0.25
+of the signal, there four from 0.7).
 """
 
 import argparse
@@ -16,10 +16,9 @@ from pathlib import Path
 
 import torch
 
+from ebmtut.experiments.drl.marginal_vs_recovery import MANY
 from ebmtut.experiments.drl.plane import PlaneConfig, plane_job
 from ebmtut.results import Result, collect_provenance, save_result
-
-METHOD = "recovery, many starts"
 
 
 def main() -> None:
@@ -34,12 +33,12 @@ def main() -> None:
     config = PlaneConfig(n_steps=arguments.updates, n_levels=6, first_ratio=0.25)
     runs = []
     for seed in range(arguments.runs):
-        run = plane_job(METHOD, "checkerboard", config, seed, partition=False)
+        run = plane_job(MANY, "checkerboard", config, seed, partition=False)
         runs.append(run.scalars)
         print(seed, run.scalars, flush=True)
     table = {metric: [run.get(metric) for run in runs] for metric in runs[0]}
     provenance = collect_provenance(seed=0, device="cpu", started=started)
-    of = {"method": METHOD, "config": asdict(config), "n_runs": arguments.runs}
+    of = {"method": MANY, "config": asdict(config), "n_runs": arguments.runs}
     result = Result("drl/points", "full", of, {"table": table}, {}, provenance)
     print(save_result(result, arguments.root))
 

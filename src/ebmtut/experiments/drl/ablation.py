@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -57,25 +57,39 @@ def recipes_table(result: Result) -> Table:
     )
 
 
-#: For each column of Table 2 a setting with a sixth of its levels and steps or so.
-SETTINGS = ("T1 K36", "T100 K0", "T100 K0 DSM", "T6 K2", "T6 K6", "T6 K12")
-#: The paper's own columns, for its recipe. Without a chain they cost the book no more.
-PAPER_SETTINGS = ("T1 K180", "T1000 K0", "T1000 K0 DSM", "T6 K10", "T6 K30", "T6 K50")
-_SETTINGS = (*SETTINGS, *PAPER_SETTINGS)
-#: The column of Table 2 that a setting stands for.
-_PRINTED = {name: name for name in PAPER_SETTINGS} | {
-    "T1 K36": "T1 K180",
-    "T6 K2": "T6 K10",
-    "T6 K6": "T6 K30",
-    "T6 K12": "T6 K50",
+class Setting(NamedTuple):
+    """Levels, Langevin steps and objective, and the column of Table 2 it stands for."""
+
+    n_levels: int
+    n_chain_steps: int
+    column: str | None = None
+    objective: str = "recovery"
+
+    def of(self, recipe: shared.ImageRecipe) -> shared.ImageRecipe:
+        """Change a recipe."""
+        n, k, _, objective = self
+        return replace(recipe, n_levels=n, n_chain_steps=k, objective=objective)
+
+
+#: With a sixth of the levels and steps of a column of Table 2 or so.
+SMALL = {
+    "T1 K36": Setting(1, 36, "T1 K180"),
+    "T100 K0": Setting(100, 0),
+    "T100 K0 DSM": Setting(100, 0, None, "score"),
+    "T6 K2": Setting(6, 2, "T6 K10"),
+    "T6 K6": Setting(6, 6, "T6 K30"),
+    "T6 K12": Setting(6, 12, "T6 K50"),
 }
-
-
-def changes_of(setting: str) -> dict[str, Any]:
-    """Return what a setting's name says of a recipe: levels, steps and objective."""
-    levels, steps, *scored = setting.split()
-    changes = {"n_levels": int(levels[1:]), "n_chain_steps": int(steps[1:])}
-    return changes | ({"objective": "score"} if scored else {})
+#: The paper's own columns, for its recipe. Without a chain they cost the book no more.
+PRINTED_SETTINGS = {
+    "T1 K180": Setting(1, 180, "T1 K180"),
+    "T1000 K0": Setting(1000, 0, "T1000 K0"),
+    "T1000 K0 DSM": Setting(1000, 0, "T1000 K0 DSM", "score"),
+    "T6 K10": Setting(6, 10, "T6 K10"),
+    "T6 K30": Setting(6, 30, "T6 K30"),
+    "T6 K50": Setting(6, 50, "T6 K50"),
+}
+SETTINGS: Mapping[str, Setting] = SMALL | PRINTED_SETTINGS
 
 
 #: One change at a time, at four times the rate and without clipping.
@@ -120,7 +134,7 @@ class AblationConfig:
     """Which settings and variants are learned, all from one recipe."""
 
     recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
-    settings: tuple[Annotated[str, OneOf(_SETTINGS)], ...] = SETTINGS
+    settings: tuple[Annotated[str, OneOf(SETTINGS)], ...] = tuple(SMALL)
     variants: tuple[Annotated[str, OneOf(VARIANTS)], ...] = tuple(VARIANTS)
     variant_steps: Count = 1500
     n_samples: Annotated[int, Range(low=4)] = 500
@@ -133,7 +147,7 @@ class AblationConfig:
 def cells(config: AblationConfig) -> Cells:
     """Name a cell for every setting, variant and recipe."""
     n, draws = {"n_samples": config.n_samples}, {"n_draws": config.n_draws}
-    settings = {k: replace(config.recipe, **changes_of(k)) for k in config.settings}
+    settings = {k: SETTINGS[k].of(config.recipe) for k in config.settings}
     short = replace(config.recipe, n_steps=config.variant_steps)
     variants = {k: replace(short, **VARIANTS[k]) for k in config.variants}
     return (
@@ -178,7 +192,7 @@ def settings_table(result: Result) -> Table:
     return Table(
         {
             "setting": list(rows),
-            "the paper's": [_PRINTED.get(name) for name in rows],
+            "the paper's": [SETTINGS[name].column for name in rows],
             "distance": [mean_and_stderr(distances_of(row)) for row in rows.values()],
             "CPU s": [round(one, 1) for one in seconds],
         },
@@ -223,8 +237,8 @@ def check_ablation(result: Result) -> Verdicts:
     table = result.scalars["table"]
     settings = {k: distances_of(row) for k, row in table.get("settings", {}).items()}
     for name, distances in settings.items():
-        if name in _PRINTED:
-            cell = ("drl/ablation", "FID", "DRL", _PRINTED[name])
+        if column := SETTINGS[name].column:
+            cell = ("drl/ablation", "FID", "DRL", column)
             yield compare(*cell, distances, excuse=_EXCUSE)
     for name in ("T1 K36", "T6 K2"):
         if {name, "T6 K6"} <= set(settings):
@@ -270,14 +284,16 @@ EXPERIMENT = shared.image_row(
         "quick": AblationConfig(shared.QUICK, settings=(), variants=(HOT,)),
         "full": AblationConfig(
             shared.QUICK,
-            settings=(*SETTINGS, "T1000 K0", "T1000 K0 DSM"),
+            settings=(*SMALL, "T1000 K0", "T1000 K0 DSM"),
             variants=tuple(name for name in VARIANTS if name not in LEFT_OUT),
             n_seeds=3,
             recipes=tuple(RECIPES),
             n_recipe_seeds=5,
         ),
         # Table 2, by 50,000 samples; the variants are of our recipe's collapse.
-        "paper": AblationConfig(CIFAR10, PAPER_SETTINGS, variants=(), n_samples=50_000),
+        "paper": AblationConfig(
+            CIFAR10, tuple(PRINTED_SETTINGS), variants=(), n_samples=50_000
+        ),
     },
     cells=cells,
     job=shared.image_job,

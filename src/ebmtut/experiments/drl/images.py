@@ -83,16 +83,14 @@ def _mnist() -> loaders.ImageData:
     return loaders.load_digits("test", generator=make_generator(0))
 
 
-def _faces() -> loaders.ImageData:
-    return loaders.load_faces(generator=make_generator(0))
-
-
 #: The sets that are divided here.
 DATA: Mapping[str, Callable[[], ImageSet]] = {
     "digits 8x8": lambda: _shuffled(_digits8(), 500),
     "MNIST 14x14": lambda: _shuffled(_mnist(), 2000, shrink=2),
     "MNIST 28x28": lambda: _shuffled(_mnist(), 2000),
-    "faces 32x32": lambda: _shuffled(_faces(), 80, shrink=2),
+    "faces 32x32": lambda: _shuffled(
+        loaders.load_faces(generator=make_generator(0)), 80, shrink=2
+    ),
 }
 
 
@@ -115,6 +113,8 @@ PHOTOGRAPHS: Mapping[str, tuple[str, Callable[[], ImageSet]]] = {
     "LSUN bedrooms 64x64": ("lsun_bedroom64", lambda: _lsun("bedroom", 64)),
     "LSUN bedrooms 128x128": ("lsun_bedroom128", lambda: _lsun("bedroom", 128)),
 }
+#: Sets with ten classes of about the same size.
+TEN_CLASSES = ("digits 8x8", "MNIST 14x14", "MNIST 28x28", "CIFAR-10")
 #: How many images teach a classifier which way up they are, where they have no classes.
 _TURNED = 10_000
 

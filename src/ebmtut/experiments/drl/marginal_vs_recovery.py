@@ -132,11 +132,9 @@ def _modes(width: float, d: int) -> Mapping[str, Any]:
 
 def _kl(rows: Iterable[Mapping[str, Any]], of_fit: float) -> list[Cell]:
     """KL of trainings and of a fit; beyond five nats it says only "diverged"."""
-    runs = [row["kl"] for row in rows]
-    return [
-        *("diverged" if max(kl) > 5 else mean_and_stderr(kl) for kl in runs),
-        of_fit,
-    ]
+    runs = (row["kl"] for row in rows)
+    kls = ("diverged" if max(kl) > 5 else mean_and_stderr(kl) for kl in runs)
+    return [*kls, of_fit]
 
 
 def levels_table(width: float) -> Table:
@@ -177,10 +175,8 @@ def dimensions_table(result: Result) -> Table:
         ("2-D board", board, of_board),
         ("8-D modes", space, of_modes),
     ):
-        seconds, kl = (
-            np.mean([np.mean(row["seconds"]) for row in rows]),
-            _kl(rows, of_fit),
-        )
+        seconds = np.mean([np.mean(row["seconds"]) for row in rows])
+        kl = _kl(rows, of_fit)
         columns[f"{head}, {seconds:.1f} s"] = [kl[k] for k in shown.values()]
     return Table(
         columns,

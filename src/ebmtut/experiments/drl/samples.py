@@ -14,7 +14,7 @@ from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 
-#: Ends the name of a set that score matching learned.
+#: In the name of what score matching learned of a set.
 SCORED = ", score matching"
 
 
@@ -68,7 +68,7 @@ def draw_samples(result: Result, name: str | None = None) -> Figure:
     if rows:
         rows |= {f"level {t}": levels[t + 1] for t in range(top - 2, -1, -2)}
     rows["samples"] = levels[0]
-    if not name.endswith(SCORED):
+    if name in result.scalars[shared.BASELINES[0]]:  # a set, not its baseline
         rows["nearest training images"] = result.arrays[f"nearest/{name}"]
     # Ink is dark, and so is what is dark in a photograph.
     cmap = "gray" if levels.shape[-1] == 32 else "gray_r"
@@ -107,7 +107,7 @@ def check_samples(result: Result) -> Verdicts:
     """Ask for images near the data, of all classes and classified with confidence."""
     fitted, held_out = (result.scalars[n] for n in ("Gaussian fit", "held-out data"))
     for name, row in result.scalars["table"].items():
-        if name.endswith(SCORED):  # a baseline, of which nothing is claimed
+        if name not in held_out:  # score matching: of a baseline nothing is claimed
             continue
         quarter = fitted[name]["distance"] / 4
         near = "distance to the nearest training image, relative to held-out data"
@@ -118,7 +118,7 @@ def check_samples(result: Result) -> Verdicts:
             ("nearest", near, "at least", 0.5, True),
             *shared.CLASS_BOUNDS,
         ]
-        if name.startswith(("faces", "CelebA", "LSUN")):
+        if name not in shared.TEN_CLASSES:
             bounds = bounds[:3]  # of forty people, or without classes
         if held_out[name]["distance"] >= quarter:
             bounds = bounds[1:]  # the classifier of forty people has no such distance
