@@ -36,9 +36,26 @@ LEARNED = {
     "LEAPS, leTF": Recipe("leTF", objective="learned"),
 }
 
-#: The untrained network, and annealing with Gibbs sweeps along the same path: one,
-#: four or sixteen for every time step of the flow.
-BASELINES = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
+
+class Annealing(NamedTuple):
+    """Gibbs sweeps along the path of the flow, a baseline without training."""
+
+    #: For every time step of the flow.
+    n_sweeps: int = 1
+    #: Resample where the ESS falls below this fraction (SMC), or never.
+    resample_below: float = 0.0
+
+
+ANNEALING = {
+    "AIS": Annealing(),
+    "AIS x4": Annealing(4),
+    "AIS x16": Annealing(16),
+    "SMC": Annealing(1, 0.5),
+    "SMC x4": Annealing(4, 0.5),
+}
+
+#: The untrained network, and annealing.
+BASELINES = ("untrained", *ANNEALING)
 
 
 @checked
