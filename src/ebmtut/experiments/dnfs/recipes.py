@@ -89,13 +89,17 @@ class LatticeConfig:
 def new_network(
     network: str, side: int, config: LatticeConfig, *, seed: int
 ) -> nn.Module:
-    """Make a network, by its name or by the method that it belongs to."""
+    """Make a network, by its kind or by the method that it belongs to."""
     how: Any = {"width": config.width, "generator": make_generator(seed)}
     recipe = LEARNED.get(network)
     kind = recipe.network if recipe else network
-    if kind in ("odd", "untrained"):
+    if kind in ("odd", "odd lattice", "untrained"):
         return flows.OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
     if kind == "leConv":
         return flows.HollowConvolution(side, **how)
-    networks = {"leTF": flows.HollowTransformer, "leMLP": flows.HollowMLP}
-    return networks.get(kind, flows.HollowAttention)(side * side, **how)
+    networks = {
+        "leTF": flows.HollowTransformer,
+        "leMLP": flows.HollowMLP,
+        "leAttn": flows.HollowAttention,
+    }
+    return networks[kind](side * side, **how)
