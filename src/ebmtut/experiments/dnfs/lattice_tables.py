@@ -401,12 +401,11 @@ def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
     result = load_result("dnfs/ising", "full", root)
     found = []
     for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):
-        cell = f"ours/{column_name(10, sigma)}"
-        state = {
-            key.split("/")[0].removeprefix("net."): torch.from_numpy(value)
-            for key, value in result.arrays.items()
-            if key.startswith("net.") and key.endswith(cell)
-        }
+        state: dict[str, Tensor] = {}
+        for key, value in result.arrays.items():
+            array, *cell = key.split("/")
+            if array.startswith("net.") and cell == ["ours", column_name(10, sigma)]:
+                state[array.removeprefix("net.")] = torch.from_numpy(value)
         network = flows.OddLatticeNetwork(
             10,
             width=state["kernel"].shape[1],
