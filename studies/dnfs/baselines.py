@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ebmtut.experiments.dnfs import ising
 from ebmtut.experiments.dnfs.lattices import cells, lattice_job
-from ebmtut.experiments.dnfs.recipes import BASELINES, LatticeConfig
+from ebmtut.experiments.dnfs.recipes import ANNEALING, BASELINES, LatticeConfig
 from ebmtut.experiments.experiment import Names
 from studies.dnfs.figures import study
 
@@ -17,7 +17,8 @@ MORE = 8
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
     """As many seeds as configured, for SMC eight times as many."""
-    return config.n_seeds * (MORE if names[0].startswith("SMC") else 1)
+    found = ANNEALING.get(names[0])
+    return config.n_seeds * (MORE if found and found.resample_below else 1)
 
 
 _FULL = ising.EXPERIMENT.presets["full"]

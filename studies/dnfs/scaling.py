@@ -20,11 +20,10 @@ from ebmtut.experiments.dnfs.recipes import (
     LatticeConfig,
     new_network,
 )
-from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.experiment import Names, stream
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
-from ebmtut.random import make_generator
 from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import FULL, QUICK, study
 
@@ -57,7 +56,7 @@ def finer_job(
         config.n_chain_samples,
         FINER * config.n_time_steps,
         suffix=" finer",
-        generator=make_generator(seed + 3_000_000),
+        generator=stream("finer steps", seed),
     )
     return replace(found, scalars=found.scalars | finer)
 

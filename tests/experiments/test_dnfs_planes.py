@@ -150,6 +150,16 @@ def test_networks_are_compared_by_their_stored_errors():
     assert table.kinds.count("null") == len(result.scalars["table"])
 
 
+@pytest.mark.parametrize("network", networks.PACE)
+def test_each_network_begins_with_its_stored_loss(network):
+    stored = get_experiment("dnfs/networks").stored()
+    sizes = {name: stored.config[name] for name in ("side", "sigma")}
+    config = networks.NetworkConfig(**sizes, n_steps=1, n_samples=16)
+    losses = networks.network_job(network, config, stored.provenance.seed).arrays
+    first = stored.arrays[f"losses/{network}"][0]
+    assert losses["losses"][0] == pytest.approx(first, rel=1e-3)
+
+
 @pytest.mark.parametrize("bias", [0.0, 0.3])
 def test_the_exact_energy_of_a_lattice_is_that_of_its_states(bias):
     states = enumerate_states(9).double()

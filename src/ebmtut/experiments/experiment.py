@@ -306,7 +306,15 @@ def _by_seed(values: list[Any]) -> Any:
 
 
 # Seeds of consecutive runs are consecutive, so streams of another name begin far away.
-_OFFSETS = {"training": 0, "evaluation": 1_000_000, "training graphs": 1_000_000}
+_OFFSETS = {
+    "training": 0,
+    "evaluation": 1_000_000,
+    "training graphs": 1_000_000,
+    "long chains": 2_000_000,
+    "exact samples": 2_000_000,
+    "sampling error": 3_000_000,
+    "finer steps": 3_000_000,
+}
 
 
 def stream_seed(name: str, seed: int) -> int:

@@ -51,7 +51,7 @@ def variance_job(
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     sizes = LatticeConfig(problems=(), width=config.width)
-    network = new_network(f"paper, {config.network}", config.side, sizes, seed=seed)
+    network = new_network(config.network, config.side, sizes, seed=seed)
     found = train_flow(
         Flow(path, network.to(device), rates="one_way", max_log_ratio=5.0),
         FlowConfig(objective=estimator),

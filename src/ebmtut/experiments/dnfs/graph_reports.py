@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,6 +23,34 @@ from ebmtut.results import Cell, Result, Table
 SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")
 
 
+class _Line(NamedTuple):
+    """A method of a table: its scores, its label, its evaluations and its kind."""
+
+    metric: str
+    label: str
+    evaluations: int
+    kind: str = "null"
+
+
+def _lines(result: Result) -> dict[str, _Line]:
+    """Methods of a result; DMALA evaluates the ratios at both ends of its chain."""
+    n_times, most = result.config["n_time_steps"], max(result.config["refinements"])
+    together = n_times * (most + 2)
+    return {
+        "greedy": _Line("greedy", "random greedy", 1),
+        "untrained": _Line("untrained DNFS", "untrained flow", n_times),
+        "flow": _Line("DNFS", "trained flow", n_times, ""),
+        "DMALA": _Line("DMALA 0", "annealed DMALA", n_times),
+        "Gibbs": _Line("Gibbs 0", "annealed Gibbs", n_times // 2),
+        "untrained + DMALA": _Line(
+            f"untrained DNFS + DMALA {most}", "untrained flow + DMALA", together
+        ),
+        "flow + DMALA": _Line(f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
+        "DMALA +": _Line(f"DMALA {most}", "annealed DMALA", together),
+        "Gibbs +": _Line(f"Gibbs {most}", "annealed Gibbs", n_times * (most + 1)),
+    }
+
+
 @checked
 def fractions_table(
     result: Result,
@@ -30,27 +58,7 @@ def fractions_table(
     methods: Sequence[str] | None = None,
 ) -> Table:
     """Fraction of the optimum by size of graphs: of one sample, or of the best."""
-    config = result.config
-    n_times = config["n_time_steps"]
-    most = max(config["refinements"])
-    together = n_times * (most + 2)
-    # A chain of DMALA evaluates both ends of each temperature; a sweep counts once.
-    rows = {
-        "greedy": ("greedy", "random greedy", 1, "null"),
-        "untrained": ("untrained DNFS", "untrained flow", n_times, "null"),
-        "flow": ("DNFS", "trained flow", n_times, ""),
-        "DMALA": ("DMALA 0", "annealed DMALA", n_times, "null"),
-        "Gibbs": ("Gibbs 0", "annealed Gibbs", n_times // 2, "null"),
-        "untrained + DMALA": (
-            f"untrained DNFS + DMALA {most}",
-            "untrained flow + DMALA",
-            together,
-            "null",
-        ),
-        "flow + DMALA": (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
-        "DMALA +": (f"DMALA {most}", "annealed DMALA", together, "null"),
-        "Gibbs +": (f"Gibbs {most}", "annealed Gibbs", n_times * (most + 1), "null"),
-    }
+    rows, config = _lines(result), result.config
     shown = [rows[name] for name in methods or rows]
     columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in shown]}
     columns["evaluations"] = [cost for _, _, cost, _ in shown]
@@ -89,6 +97,36 @@ def fractions_table(
         + (f" (untrained flow: {max(errors[True]):.2g})." if measured else "."),
         kinds=kinds,
     )
+
+
+def draw_fractions_by_method(result: Result, lowest: float) -> Figure:
+    """Draw the fraction of the optimum of each method of the page, size by size.
+
+    Methods below the axis have their range in words.
+    """
+    sizes = list(result.scalars["table"])
+    lines = [_lines(result)[name] for name in SHORT]
+    found = np.array(
+        [[np.mean(fractions(result, s, of.metric)) for of in lines] for s in sizes]
+    )
+    figure, ax = plt.subplots(figsize=(4.8, 3.4))
+    marks = zip(("o", "s", "^"), ("blue", "orange", "green"), strict=True)
+    for size, means, (mark, color) in zip(sizes, found, marks, strict=False):
+        shown = np.where(means < lowest, np.nan, means)
+        label = size.replace("-", "–")
+        ax.plot(shown, range(len(lines)), mark, color=OKABE_ITO[color], label=label)
+    for k, values in enumerate(found.T):
+        if max(values) < lowest:
+            ends = dict.fromkeys(f"{end(values):.2f}" for end in (min, max))
+            ax.text(lowest, k, f" ← {' to '.join(ends)}", va="center")
+    ax.axvline(1, color="black", lw=1.2, ls="--")
+    names = [f"{of.label} ({of.evaluations})" for of in lines]
+    ax.set_yticks(range(len(lines)), names)
+    ax.set(xlim=(lowest, None), ylim=(len(lines) - 0.5, -0.5))
+    ax.set(xlabel="fraction of the optimum (dashed)")
+    ax.grid(axis="y", lw=0.5, color="0.9")
+    figure.legend(title="vertices", loc="outside upper right", ncols=3)
+    return figure
 
 
 def learners_table(result: Result, size: str | None = None) -> Table:

@@ -36,7 +36,7 @@ def draw_histograms(result: Result) -> Figure:
     """Draw unweighted energies on the last lattice, one panel for each method."""
     table = result.scalars["table"]
     column = list(table["ours"])[-1]
-    side, sigma, _ = result.config["problems"][-1]
+    side, sigma = lattices.lattices_of(result)[column]
     exact = result.scalars["exact"][column]["energy"]
     shown = [m for m in _PANELS if column in table.get(m, {})]
     n_rows = math.ceil(len(shown) / 2)
@@ -118,11 +118,9 @@ def _noise(
 
 
 def _distributions(result: Result) -> dict[str, lattices.EnergyDistribution]:
-    columns = result.scalars["exact"]
-    problems = result.config["problems"]
     return {
-        column: lattices.energy_distribution(side, sigma)
-        for column, (side, sigma, _) in zip(columns, problems, strict=True)
+        column: lattices.energy_distribution(*lattice)
+        for column, lattice in lattices.lattices_of(result).items()
     }
 
 
@@ -139,7 +137,7 @@ def distribution_table(result: Result) -> Table:
     columns: dict[str, list[Cell]] = {
         "method": [*(SHOWN.get(m, m) for m in rows), "long Gibbs", "exact samples"]
     }
-    distance = lattices.distribution_distance
+    distance, found = lattices.distribution_distance, lattices.lattices_of(result)
     for column, exact in _distributions(result).items():
         noise = _noise(result, column, exact)
         for words in ("", ", weighted"):
@@ -153,7 +151,7 @@ def distribution_table(result: Result) -> Table:
                 )
             long = distance(result.arrays[f"long Gibbs/{column}"], exact)
             ends: list[Cell] = [None, None] if words else [long, noise]
-            columns[column.partition(", ")[2] + words] = [*cells, *ends]
+            columns[found[column].coupling + words] = [*cells, *ends]
     return Table(
         columns,
         caption="Wasserstein distance of energies from their distribution, first runs.",

@@ -6,7 +6,7 @@ Source: Ou, Zhang and Li (2025), Section 4.2 and Appendix E.2.
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,15 +32,25 @@ from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
-#: The flow alone; annealed importance sampling; the flow with a DMALA step after each
-#: of its own; and persistent Gibbs chains.
-METHODS = ("DNFS", "AIS", "DNFS+DMALA", "PCD")
+
+class Method(NamedTuple):
+    """Where the samples of the model come from, and what a table calls the method."""
+
+    label: str
+    sampler: Literal["flow", "annealing", "persistent chains"]
+    #: Whether a DMALA step follows each time step of the flow.
+    langevin: bool = False
+
+
+METHODS = {
+    "DNFS": Method("DNFS", "flow"),
+    "AIS": Method("annealed chains", "annealing"),
+    "DNFS+DMALA": Method("DNFS+DMALA", "flow", langevin=True),
+    "PCD": Method("persistent chains", "persistent chains"),
+}
 
 #: Claimed: the printed numbers that exceed those of J = 0 by more than 0.5.
 OURS = {"10x10, 0.1": 4.6, "10x10, 0.2": 3.9, "9x9, -0.1": 4.6, "9x9, -0.2": 3.9}
-
-#: Methods that a table calls otherwise.
-NAMES = {"AIS": "annealed chains", "PCD": "persistent chains"}
 
 #: Methods in a picture: sign and colour.
 MARKS = (
@@ -103,8 +113,8 @@ def learn_couplings(
     path = AnnealingPath(energy)
     kernel = flows.dmala_kernel(path, config.step_size)
     sizes = config.n_samples, config.n_time_steps
-    follower = None
-    if method.startswith("DNFS"):
+    follower, recipe = None, METHODS[method]
+    if recipe.sampler == "flow":
         follower = _follower(path, kernel, side, config, seed, x.device)
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
@@ -112,7 +122,7 @@ def learn_couplings(
         "averaged": torch.zeros_like(energy.coupling),
         "shares": torch.zeros(config.n_steps, device=x.device),
     }
-    if method == "PCD":
+    if recipe.sampler == "persistent chains":
         held["chains"] = path.sample_start(config.n_samples, generator=generator)
     parts: dict[str, Any] = {"energy": energy, "adam": adam, "rate": rate}
     if follower is not None:
@@ -127,7 +137,7 @@ def learn_couplings(
     spins = 2 * x - 1
     wanted = spins.T @ spins / len(spins)
     for step in loop.steps(config.n_steps):
-        if method == "PCD":
+        if recipe.sampler == "persistent chains":
             drawn = ising_gibbs(energy, held["chains"], 1, generator=generator)
             held["chains"], log_weights = drawn, torch.zeros_like(drawn[:, 0])
         elif follower is None:
@@ -136,7 +146,7 @@ def learn_couplings(
             )
             drawn, log_weights = annealed.x, annealed.log_weights.float()
         else:
-            refine = kernel if method == "DNFS+DMALA" else None
+            refine = kernel if recipe.langevin else None
             try:
                 follower.fit(config.n_flow_steps, generator=generator)
                 rollout = flows.simulate(
@@ -255,11 +265,14 @@ def draw_couplings(result: Result) -> Figure:
     """Draw the learned couplings of three lattices, and the scores of all."""
     table = result.scalars["table"]
     columns = list(table["DNFS"])
+    sigmas = {
+        column_name(*problem): problem[1] for problem in result.config["problems"]
+    }
     shown = columns[:3]
     n = len(shown) + 1
     figure, axes = plt.subplots(1, n, figsize=panel_size(1, n, aspect=1.1))
     for column, ax in zip(shown, axes, strict=False):
-        sigma = float(column.split(", ")[1])
+        sigma = sigmas[column]
         learned = result.arrays[f"coupling/DNFS/{column}"]
         ax.imshow(learned, cmap="RdBu_r", vmin=-abs(sigma), vmax=abs(sigma))
         ax.set(title=column, xticks=[], yticks=[])
@@ -272,7 +285,7 @@ def draw_couplings(result: Result) -> Figure:
             name = _name(method) if k == 0 else None
             where = [k + shift] * len(values)
             ax.plot(where, values, mark, ms=4, color=color, label=name)
-    ax.set_xticks(at, [c.split(", ")[1] for c in columns], rotation=60)
+    ax.set_xticks(at, [f"{sigmas[column]:g}" for column in columns], rotation=60)
     ax.set(title="−ln RMSE", xlabel="coupling σ")
     figure.legend(ncols=4, loc="outside lower center")
     return figure
@@ -285,27 +298,30 @@ def score_table(result: Result, *studies: Result, seconds: bool = False) -> Tabl
     nothing = [found["DNFS"][c]["null"][:1] for c in lattices]
     for study in studies:
         found |= study.scalars["table"]
-    rows: dict[str, list[Cell]] = {
-        "J = 0": [*(range_of(v, decimals=2) for v in nothing), None]
-    }
+    rows: list[list[Cell]] = [
+        ["J = 0", *(range_of(v, decimals=2) for v in nothing), None]
+    ]
+    kinds = ["null"]
     for method, row in found.items():
         scores = [row[c]["nlr"] if c in row else None for c in lattices]
         spent = [s for cell in row.values() for s in cell["cpu s"]]
         cells: list[Cell] = [range_of(v, decimals=2) if v else None for v in scores]
-        rows[_name(method)] = [*cells, range_of(spent, decimals=0)]
+        rows.append([_name(method), *cells, range_of(spent, decimals=0)])
+        kinds.append(_kind(method))
     facts = {"DNFS": "dnfs/ising-learning", "EB-GFN": "ed/ising-rmse"}
     for method, row_id in facts.items():
         if method in found:
             paper = get_fact(row_id).table("negative log-RMSE")
             printed = [paper.number(method, c) for c in lattices]
-            rows[f"{method}, paper"] = [*printed, None]
+            rows.append([f"{method}, paper", *printed, None])
+            kinds.append("paper")
     heads = ["−ln RMSE", *lattices, *(["CPU s"] if seconds else [])]
     return table_of(
         heads,
-        [[name, *row][: len(heads)] for name, row in rows.items()],
+        [row[: len(heads)] for row in rows],
         caption="−ln RMSE of the couplings, by lattice and σ: higher is better."
         + ranges_of(result),
-        kinds=["paper" if name.endswith(", paper") else _kind(name) for name in rows],
+        kinds=kinds,
     )
 
 
@@ -321,18 +337,18 @@ def ess_table(result: Result) -> Table:
         ],
         caption="ESS of the samples at the end of training, by path weights."
         + ranges_of(result),
-        kinds=[_kind(_name(method)) for method in table],
+        kinds=[_kind(method) for method in table],
     )
 
 
 def _name(method: str) -> str:
-    """Return what a table calls a method."""
-    return NAMES.get(method, method)
+    """Return what a table calls a method, also one of another experiment."""
+    return METHODS[method].label if method in METHODS else method
 
 
-def _kind(name: str) -> str:
+def _kind(method: str) -> str:
     """Mark what learns no sampler as a baseline."""
-    return "null" if name == "J = 0" or name.endswith("chains") else ""
+    return "null" if method in METHODS and METHODS[method].sampler != "flow" else ""
 
 
 def check_couplings(result: Result) -> Verdicts:

@@ -22,7 +22,6 @@ from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
-from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
@@ -117,7 +116,7 @@ def _scores(
 
 
 def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
-    generator = make_generator(seed + 2_000_000)
+    generator = stream("long chains", seed)
     x = AnnealingPath(energy).sample_start(n, generator=generator)
     return ising_gibbs(energy, x, 1000, generator=generator)
 
@@ -126,7 +125,7 @@ def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
     side, sigma, n = config.side, config.sigma, config.n_samples
     distribution = lattices.energy_distribution(side, sigma)
-    energy, generator = LatticeIsing(side, sigma), make_generator(seed + 3_000_000)
+    energy, generator = LatticeIsing(side, sigma), stream("sampling error", seed)
     exact = {
         "mean energy": float(distribution.levels @ distribution.chances),
         "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),

@@ -1,13 +1,15 @@
-"""Tables and the figure of lattices that the pages show, and samples drawn live."""
+"""Tables and figures of lattices and their studies, stored networks, live samples."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -16,12 +18,21 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.captions import spread, spread_of_ess, table_of
-from ebmtut.experiments.dnfs.lattices import SHOWN
-from ebmtut.experiments.dnfs.recipes import LEARNED
+from ebmtut.experiments.dnfs.lattices import SHOWN, column_name
+from ebmtut.experiments.dnfs.recipes import ANNEALING, CRITICAL, LEARNED
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Cell, Result, Table, load_result
+from ebmtut.widgets import TrainedFlow
+
+#: Baselines with independent samples, and with dependent ones.
+_INDEPENDENT = [name for name, how in ANNEALING.items() if not how.resample_below]
+_DEPENDENT = [name for name, how in ANNEALING.items() if how.resample_below]
+
+#: Keys of columns that have another heading.
+_KEYS = {"discrete-time ESS": "ESS chain", "CPU s": "train cpu s"}
 
 #: Scores of a baseline.
 _SCORES = ("ESS", "log Z error", "energy", "weighted energy")
@@ -46,7 +57,7 @@ def quality_table(
     rows = _rows_of(result, column)
     rows = {m: rows[m] for m in methods or rows}
     # Samples of SMC depend on each other, so that their ESS does not compare.
-    ess = [None if m.startswith("SMC") else spread_of_ess(rows[m]["ESS"]) for m in rows]
+    ess = [None if m in _DEPENDENT else spread_of_ess(rows[m]["ESS"]) for m in rows]
     table: dict[str, list[Cell]] = {
         "method": [*(SHOWN.get(m, m) for m in rows), "exact"],
         "ESS": [*ess, 1.0],
@@ -106,10 +117,6 @@ def payback(cost: float, training: float, null_cost: float) -> float:
     return int(float(f"{training / (null_cost - cost):.1e}"))
 
 
-#: Baselines with independent samples, and with dependent ones.
-_INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
-
-
 def payback_table(result: Result, column: str) -> Table:
     """Cost of an effective sample of the exactly simulated flow and of annealing."""
     rows = _rows_of(result, column)
@@ -118,9 +125,9 @@ def payback_table(result: Result, column: str) -> Table:
     evaluations = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
     fractions = {"flow": fmean(ours["ESS path"])}
     pace = {"flow": ours["sample cpu ms path"]}
-    for name, factor in zip(_INDEPENDENT, (1, 4, 16), strict=True):
+    for name in _INDEPENDENT:
         label = SHOWN.get(name, name)
-        evaluations[label] = factor * n_steps
+        evaluations[label] = ANNEALING[name].n_sweeps * n_steps
         pace[label] = rows[name]["sample cpu ms"]
         fractions[label] = fmean(rows[name]["ESS"])
     cost = {name: evaluations[name] / fractions[name] for name in evaluations}
@@ -149,15 +156,11 @@ def seconds_table(result: Result, column: str) -> Table:
         "flow, exactly": (ours["ESS path"], ours["sample cpu ms path"]),
         **{m: (rows[m]["ESS"], rows[m]["sample cpu ms"]) for m in _INDEPENDENT},
     }
-    side, sigma = next(
-        (side, sigma)
-        for side, sigma, _ in result.config["problems"]
-        if lattices.column_name(side, sigma) == column
-    )
+    lattice = lattices.lattices_of(result)[column]
     for name in _DEPENDENT:
         means = rows[name]["weighted energy"]
         if len(means) > 1:
-            exact = lattices.energy_distribution(side, sigma)
+            exact = lattices.energy_distribution(*lattice)
             share = effective_fraction(means, exact, n)
             found[name] = [share], rows[name]["sample cpu ms"]
     columns: dict[str, list[Cell]] = {"method": [SHOWN.get(m, m) for m in found]}
@@ -168,7 +171,7 @@ def seconds_table(result: Result, column: str) -> Table:
     return Table(
         columns,
         caption=f"{column}: effective samples per CPU second, without any training.",
-        kinds=["" if name.startswith("flow") else "null" for name in found],
+        kinds=["null" if name in ANNEALING else "" for name in found],
         digits=3,
     )
 
@@ -326,6 +329,93 @@ def draw_scaling(result: Result) -> Figure:
     return figure
 
 
+def runs_table(
+    entries: Sequence[tuple[str, int, dict[str, list[Any]]]], *heads: str
+) -> Table:
+    """Show a line for every run of every entry: (method, steps, scores)."""
+    lines: list[list[Cell]] = []
+    for method, steps, scores in entries:
+        n = len(scores["ESS"])
+        columns = [scores.get(_KEYS.get(h, h), [None] * n) for h in heads]
+        lines += [[method, steps, *values] for values in zip(*columns, strict=True)]
+    return table_of(("method", "steps", *heads), lines)
+
+
+def competing_table(row: Result, study: Result, lattice: str, n_steps: int) -> Table:
+    """Show every run of the flow and of the competing methods."""
+    entries = [("flow", n_steps, row.scalars["table"]["ours"][lattice])]
+    for method, _, n in study.config["trainings"]:
+        name = method if n else f"{method}, untrained"
+        entry = (name, n, study.scalars["table"][name].get(lattice))
+        if entry[2] and entry not in entries:
+            entries.append(entry)
+    return runs_table(entries, "ESS", "log Z error", "energy", "distance", "CPU s")
+
+
+def enumeration_table(result: Result) -> Table:
+    """Set what flows estimate beside the sums over all states."""
+    lines: list[list[Cell]] = []
+    for lattice, exact in result.scalars["exact"].items():
+        for method, entries in result.scalars["table"].items():
+            for way in ("in steps", "exactly"):
+                runs = entries[lattice][way]
+                values = [
+                    [run["log Z"] for run in runs],
+                    [run["energy"] for run in runs],
+                    [max(abs(m - 0.5) for m in run["marginals"]) for run in runs],
+                    [run["products"][0] for run in runs],
+                    [run["products"][1] for run in runs],
+                ]
+                scores = [mean_and_stderr(v) for v in values]
+                lines.append([f"{lattice}, {method}, {way}", *scores])
+        sums = (exact["log Z"], exact["energy"], 0, *exact["products"][:2])
+        lines.append([f"{lattice}, all states", *(round(v, 4) for v in sums)])
+    heads = ("flow", "log Z", "energy", "marginal off by", "distance 1", "distance 2")
+    words = "4000 samples per run; standard errors over two runs. "
+    words += "Distances: correlations of two spins."
+    return table_of(heads, lines, caption=words, digits=6)
+
+
+def failure_table(result: Result) -> Table:
+    """Count failed trainings: diverged, low ESS, or log Z off by half a nat."""
+    lines: list[list[Cell]] = []
+    for training, entry in result.scalars["table"].items():
+        least = 0.5 * median(entry["with"]["ESS"])
+        for words, found in entry.items():
+            # A diverged training has no error of log Z, and an ESS of 0.
+            off = [abs(v) for v in found["log Z error"] if v is not None]
+            failed = sum(
+                ess < least or error is None or abs(error) > 0.5
+                for ess, error in zip(found["ESS"], found["log Z error"], strict=True)
+            )
+            n = len(found["ESS"])
+            ends = (min(found["ESS"]), max(off, default=None))
+            lines.append([training, words, f"{failed} of {n}", *ends])
+    heads = ("training", "warm-up", "failed", "smallest ESS", "log Z off by")
+    words = "4 × 4 sites, eight seeds; the error of log Z is the largest."
+    return table_of(heads, lines, caption=words)
+
+
+def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
+    """Return the first seeds of the package's recipe in dnfs/ising at full scale."""
+    result = load_result("dnfs/ising", "full", root)
+    found = []
+    for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):
+        state: dict[str, Tensor] = {}
+        for key, value in result.arrays.items():
+            array, *cell = key.split("/")
+            if array.startswith("net.") and cell == ["ours", column_name(10, sigma)]:
+                state[array.removeprefix("net.")] = torch.from_numpy(value)
+        network = flows.OddLatticeNetwork(
+            10,
+            width=state["kernel"].shape[1],
+            n_hidden=state["squares.weight"].shape[0],
+        )
+        network.load_state_dict(state)
+        found.append(TrainedFlow(name, sigma, network))
+    return found
+
+
 def effective_fraction(
     means: list[float], distribution: lattices.EnergyDistribution, n: int
 ) -> float:
@@ -338,13 +428,13 @@ def effective_fraction(
 
 def _by_side(result: Result, method: str) -> dict[int, tuple[float, float]]:
     """Return ESS and relative excess of the mean energy, by side of the lattice."""
-    exact = result.scalars["exact"]
+    exact, found = result.scalars["exact"], lattices.lattices_of(result)
     return {
-        int(lattice.partition("x")[0]): (
+        found[column].side: (
             fmean(cell["ESS"]),
-            1 - fmean(cell["energy"]) / exact[lattice]["energy"],
+            1 - fmean(cell["energy"]) / exact[column]["energy"],
         )
-        for lattice, cell in result.scalars["table"].get(method, {}).items()
+        for column, cell in result.scalars["table"].get(method, {}).items()
     }
 
 

@@ -21,6 +21,7 @@ from ebmtut import flows
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_energy_distribution, torus_log_partition
 from ebmtut.experiments.dnfs.recipes import (
+    ANNEALING,
     BASELINES,
     CRITICAL,
     LEARNED,
@@ -30,6 +31,7 @@ from ebmtut.experiments.dnfs.recipes import (
 from ebmtut.experiments.experiment import Cells, Names, Outcome, stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from ebmtut.results import Result
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.states import bits_to_spins
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
@@ -49,10 +51,28 @@ SHOWN = {
 _N_SETS = 200
 
 
+class Lattice(NamedTuple):
+    """Side of a periodic lattice, and coupling of its Ising model."""
+
+    side: int
+    sigma: float
+
+    @property
+    def coupling(self) -> str:
+        """The coupling in words, as ``0.1`` or ``critical``."""
+        critical = abs(self.sigma - CRITICAL) < 1e-5
+        return "critical" if critical else f"{self.sigma:g}"
+
+
 def column_name(side: int, sigma: float) -> str:
     """Name a lattice, as ``10x10, 0.1`` or ``10x10, critical``."""
-    critical = abs(sigma - CRITICAL) < 1e-5
-    return f"{side}x{side}, {'critical' if critical else f'{sigma:g}'}"
+    return f"{side}x{side}, {Lattice(side, sigma).coupling}"
+
+
+def lattices_of(result: Result) -> dict[str, Lattice]:
+    """Return the lattices of a stored result, by their names."""
+    found = [Lattice(side, sigma) for side, sigma, _ in result.config["problems"]]
+    return {column_name(*lattice): lattice for lattice in found}
 
 
 def cells(config: LatticeConfig) -> Cells:
@@ -152,8 +172,8 @@ def lattice_job(
     path = AnnealingPath(LatticeIsing(side, sigma).to(device))
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = stream("evaluation", seed, device)
-    null, _, factor = method.partition(" x")
-    if null in ("AIS", "SMC"):
+    if method in ANNEALING:
+        baseline = ANNEALING[method]
         sweep = fast_gibbs(side, sigma)
         # Compiled before the clock starts.
         sweep(path.sample_start(1, generator=generator), 1.0, generator=generator)
@@ -162,9 +182,9 @@ def lattice_job(
             path,
             sweep,
             config.n_samples,
-            config.n_time_steps * int(factor or 1),
+            config.n_time_steps * baseline.n_sweeps,
             generator=generator,
-            resample_below=0.5 if null == "SMC" else 0.0,
+            resample_below=baseline.resample_below,
         )
         seconds = time.process_time() - began
         scores = sample_scores(path, exact, x, log_weights, seconds)
@@ -226,7 +246,7 @@ def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
             "energy": -sigma * (rise[0] - rise[1]) / (2 * step),
         }
         energy = LatticeIsing(side, sigma)
-        generator = make_generator(seed + 2_000_000)
+        generator = stream("long chains", seed)
         x = AnnealingPath(energy).sample_start(4096, generator=generator)
         x = ising_gibbs(energy, x, 2000, generator=generator)
         arrays[f"long Gibbs/{column}"] = energy(x).numpy().astype("float32")

@@ -65,8 +65,7 @@ def network_job(
     """Train one network, and evaluate it before and after."""
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
-    method = "ours" if network == "odd lattice" else f"ours, {network}"
-    made = new_network(method, config.side, config.sizes, seed=seed).to(device)
+    made = new_network(network, config.side, config.sizes, seed=seed).to(device)
     ours = config.recipe == "ours"
     rates = "reversible" if ours else "one_way"
     exact = lattice_log_partition(config.side, config.sigma, config.bias)

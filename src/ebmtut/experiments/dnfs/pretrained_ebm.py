@@ -135,7 +135,7 @@ def wide_energy(
     assert isinstance(energy, Energy)
     energy.requires_grad_(False)
     drawn, log_z = exact_draws(
-        energy, _DRAWS * n_samples, generator=make_generator(seed + 2_000_000, device)
+        energy, _DRAWS * n_samples, generator=stream("exact samples", seed, device)
     )
     _LEARNED[key] = WideEnergy(energy, log_z, coarse_distribution(drawn))
     return _LEARNED[key]
@@ -222,11 +222,10 @@ def _reversed_states(
     return torch.stack(states[::-1])
 
 
-@cache
-def pretrained_energy(
+def learn_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
-    """Learn an energy by energy discrepancy, as in the first chapter."""
+    """Train an energy by energy discrepancy; return it and its value at each state."""
     p = planes.plane_distribution(density, n_bits)
     states = enumerate_states(2 * n_bits).float()
     perturbation = Grid()
@@ -247,6 +246,10 @@ def pretrained_energy(
         return energy, energy(states)
 
 
+#: All samplers of a density and seed share one energy, trained once per process.
+shared_energy = cache(learn_energy)
+
+
 def plane_job(
     method: str,
     density: str,
@@ -258,9 +261,7 @@ def plane_job(
     """Train one sampler on one learned energy, and score its exact distribution."""
     if config.n_bits == BITS:
         return _wide_job(method, density, config, seed, checkpoint, device)
-    energy, table = pretrained_energy(
-        density, config.n_bits, config.n_energy_steps, seed
-    )
+    energy, table = shared_energy(density, config.n_bits, config.n_energy_steps, seed)
     target = (-table.double()).softmax(0)
     if planes.METHODS[method].network == "GFlowNet":
         return _gflownet(table, target, config, seed, checkpoint, device)
@@ -491,7 +492,7 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
             data = data_distribution(density, 5 * n, generator=make_generator(seed))
         else:
             picture = planes.plane_picture
-            _, table = pretrained_energy(density, config.n_bits, n_steps, seed)
+            _, table = shared_energy(density, config.n_bits, n_steps, seed)
             exact = (-table.double()).softmax(0)
             data = planes.plane_distribution(density, config.n_bits)
         arrays[f"exact/{density}"] = planes.pictures(exact, picture)

@@ -36,9 +36,26 @@ LEARNED = {
     "LEAPS, leTF": Recipe("leTF", objective="learned"),
 }
 
-#: The untrained network, and annealing with Gibbs sweeps along the same path: one,
-#: four or sixteen for every time step of the flow.
-BASELINES = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
+
+class Annealing(NamedTuple):
+    """Gibbs sweeps along the path of the flow, a baseline without training."""
+
+    #: For every time step of the flow.
+    n_sweeps: int = 1
+    #: Resample where the ESS falls below this fraction (SMC), or never.
+    resample_below: float = 0.0
+
+
+ANNEALING = {
+    "AIS": Annealing(),
+    "AIS x4": Annealing(4),
+    "AIS x16": Annealing(16),
+    "SMC": Annealing(1, 0.5),
+    "SMC x4": Annealing(4, 0.5),
+}
+
+#: The untrained network, and annealing.
+BASELINES = ("untrained", *ANNEALING)
 
 
 @checked
@@ -72,13 +89,17 @@ class LatticeConfig:
 def new_network(
     network: str, side: int, config: LatticeConfig, *, seed: int
 ) -> nn.Module:
-    """Make a network, by its name or by the method that it belongs to."""
+    """Make a network, by its kind or by the method that it belongs to."""
     how: Any = {"width": config.width, "generator": make_generator(seed)}
     recipe = LEARNED.get(network)
     kind = recipe.network if recipe else network
-    if kind in ("odd", "untrained"):
+    if kind in ("odd", "odd lattice", "untrained"):
         return flows.OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
     if kind == "leConv":
         return flows.HollowConvolution(side, **how)
-    networks = {"leTF": flows.HollowTransformer, "leMLP": flows.HollowMLP}
-    return networks.get(kind, flows.HollowAttention)(side * side, **how)
+    networks = {
+        "leTF": flows.HollowTransformer,
+        "leMLP": flows.HollowMLP,
+        "leAttn": flows.HollowAttention,
+    }
+    return networks[kind](side * side, **how)
