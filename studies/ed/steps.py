@@ -19,9 +19,7 @@ from ebmtut.experiments.ed import epsilon
 from ebmtut.experiments.ed.variants import AblationConfig
 from ebmtut.experiments.experiment import no_claims
 
-_LONGER = {
-    recipe.eps: recipe for recipe in epsilon.EXPERIMENT.config("full").variants
-}
+_LONGER = {recipe.eps: recipe for recipe in epsilon.EXPERIMENT.config("full").variants}
 
 STEPS = replace(
     epsilon.EXPERIMENT,
