@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from ebmtut.losses import energy_discrepancy_loss
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
+from ebmtut.widgets.stills import _discrepancy_slope, draw_still
 from tests.widgets.pages import ask, node
 
 P = torch.tensor([28, 10, 2, 8, 4, 6, 12, 30], dtype=torch.float64) / 100
@@ -62,16 +64,38 @@ def expected_slope(eps: float, m: int, w: float) -> Tensor:
     return slope
 
 
+SETTINGS = ((0.1, 1, 0), (0.3, 1, 1), (0.1, 2, 0.1), (0.9, 2, 10))
+
+
 @node
 def test_slopes_of_the_page_are_those_of_the_package(tmp_path: Path) -> None:
     """The page integrates, the package is asked for every tuple of negatives."""
-    cases = [
-        {"eps": eps, "m": m, "w": w}
-        for eps, m, w in ((0.1, 1, 0), (0.3, 1, 1), (0.1, 2, 0.1), (0.9, 2, 10))
-    ]
+    cases = [{"eps": eps, "m": m, "w": w} for eps, m, w in SETTINGS]
     for case, found in zip(cases, answers(tmp_path, cases), strict=True):
         slope = expected_slope(case["eps"], int(case["m"]), case["w"])
         assert found["slope"] == pytest.approx(slope.tolist(), abs=1e-8), case
+
+
+def test_slopes_of_the_still_picture_are_those_of_the_package() -> None:
+    u = U.clone().requires_grad_()
+    ed = exact_energy_discrepancy(u, P.log(), bernoulli_channel(3, 0.2))
+    (slope,) = torch.autograd.grad(ed, u)
+    cases = [((0.2, 0, 3.0), slope)]
+    cases += [(case, expected_slope(*case)) for case in SETTINGS]
+    for (eps, m, w), wanted in cases:
+        state = {"eps": eps, "n_negatives": m, "stabilizer": w}
+        a = (U.min() - U).exp().numpy()
+        found = _discrepancy_slope(a, P.numpy(), state)
+        assert found == pytest.approx(wanted.numpy(), abs=1e-8), state
+
+
+def test_the_still_picture_shows_the_setting_of_the_widget() -> None:
+    """With one negative training diverges at w = 0 and finds the data at w = 1."""
+    state = {"data": P.tolist(), "eps": 0.1, "n_negatives": 1, "step": 200}
+    for w, end in ((0.0, "stabiliser 0, which diverges"), (1.0, "e-06 nats, and both")):
+        drawn = draw_still("DiscrepancyExplorer", state | {"stabilizer": w})
+        assert drawn is not None and end in drawn[1]
+        plt.close(drawn[0])
 
 
 @node

@@ -136,8 +136,8 @@ function render({ model: state, el }) {
     line.textContent = run.lost
       ? `Diverged after ${run.us.length - 1} steps: the energies grow without bound. `
         + `Shown: step ${step}, ${words.nats(run.kls[step])} nats.`
-      : `KL divergence at step ${step}: ${words.nats(run.kls[step])} nats. `
-        + `At step ${N_STEPS}: ${words.nats(end)}.`;
+      : `KL divergence at step ${step}: ${words.nats(run.kls[step])} nats.`
+        + (step < N_STEPS ? ` At step ${N_STEPS}: ${words.nats(end)}.` : "");
     fall.setAttribute("aria-label", `KL divergence over ${N_STEPS} steps for noise `
       + `${eps.toFixed(2)}, ${words.m(m)} negatives, stabiliser ${w}. ${line.textContent}`);
     distributions.setAttribute("aria-label", `Data and model after step ${step}, `

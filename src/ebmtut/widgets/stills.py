@@ -11,7 +11,6 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.energies import BoltzmannMachine
-from ebmtut.exact import bernoulli_channel, exact_energy_discrepancy
 from ebmtut.message_passing import max_product_reference
 from ebmtut.plotting import OKABE_ITO
 from ebmtut.random import logistic, make_generator
@@ -135,41 +134,64 @@ def _landscape(axes: Any, state: _State) -> str:
         f"{choice['name']} = {choice['values'][k]}"
         for choice, k in zip(choices, state["selected"], strict=True)
     )
-    axes[1].set_title(f"learned with {setting}")
+    axes[1].set_title("the learned density")
+    axes[0].figure.suptitle(setting, fontsize="medium")
     for ax in axes:
         ax.set_axis_off()
     return f"The data's density, and the one learned with {setting}. KL: {note}."
 
 
 def _discrepancy(axes: Any, state: _State) -> str:
-    """Draw data and model over eight states, and training with all negatives."""
-    data = torch.tensor(state["data"], dtype=torch.float64, device="cpu")
-    channel = bernoulli_channel(3, state["eps"])
-    u = torch.zeros(8, dtype=torch.float64, device="cpu", requires_grad=True)
-    divergences = []
-    for step in range(201):
-        model = torch.softmax(-u.detach(), 0)
-        divergences.append(float((data * (data / model).log()).sum()))
-        if step == state["step"]:
-            shown = model
-        loss = exact_energy_discrepancy(u, data.log(), channel)
-        (slope,) = torch.autograd.grad(loss, u)
-        u = (u.detach() - 2 * slope).requires_grad_()
+    """Draw training by the loss for M and w, and data and model at the shown step."""
+    data = np.array(state["data"])
+    u, models, divergences = np.zeros(8), [], []
+    while True:
+        a = np.exp(u.min() - u)
+        models.append(a / a.sum())
+        divergences.append(float((data * np.log(data / models[-1])).sum()))
+        if len(models) > 200 or divergences[-1] >= 10:
+            break
+        u = u - 2 * _discrepancy_slope(a, data, state)
+    step = min(state["step"], len(models) - 1)
     axes[0].plot(divergences, color=_BLUE)
-    axes[0].set(yscale="log", xlabel="step", ylabel="KL to the data [nats]")
-    axes[0].set_title("all negatives")
+    axes[0].plot(step, divergences[step], "o", color=_BLUE)
+    axes[0].set(yscale="log", xlim=(-5, 205), ylim=(1e-6, 12))
+    axes[0].set_xlabel("training step")
+    axes[0].set_title("KL to the data [nats]")
     place = np.arange(8)
-    axes[1].bar(place - 0.2, data.numpy(), 0.4, color=_GREY, label="data")
-    axes[1].bar(
-        place + 0.2, shown.numpy(), 0.4, color=_BLUE, label=f"step {state['step']}"
-    )
+    axes[1].bar(place - 0.2, data, 0.4, color=_GREY, label="data")
+    axes[1].bar(place + 0.2, models[step], 0.4, color=_BLUE, label=f"step {step}")
     axes[1].set_xticks(place, [f"{k:03b}" for k in place], rotation=90)
+    axes[1].set_title("distributions")
     axes[1].legend()
+    m, w = state["n_negatives"], state["stabilizer"]
+    negatives = f"{m or 'infinitely many'} negative" + "s" * (m != 1)
+    end = "diverges" if divergences[-1] >= 10 else f"ends at {divergences[-1]:.2g} nats"
     return (
-        "The KL divergence from data to model over 200 steps with infinitely many "
-        f"negatives, from {divergences[0]:.2f} down to {divergences[-1]:.2g} nats, "
-        f"and both distributions at step {state['step']}."
+        f"The KL divergence from data to model over {len(models) - 1} training steps "
+        f"with {negatives} and the stabiliser {w:g}, which {end}, and both "
+        f"distributions at step {step}, where it is {divergences[step]:.2g} nats."
     )
+
+
+def _discrepancy_slope(a: np.ndarray, p: np.ndarray, state: _State) -> np.ndarray:
+    """Return the slope of the expected loss of energies -log a, as in the page."""
+    eps, m, w = (state[name] for name in ("eps", "n_negatives", "stabilizer"))
+    bit = np.array([[1 - eps, eps], [eps, 1 - eps]])
+    q = np.kron(np.kron(bit, bit), bit)
+    found: np.ndarray
+    if m == 0:  # infinitely many, of which some can come from every y
+        weight = np.divide(p @ q, q @ a, out=np.zeros(8), where=q @ a > 0)
+        found = p - a * (q @ weight)
+        return found
+    s = np.arange(-25 - np.log(m + w), np.log(30 / ((w + m) * a.min())), 0.4)
+    t = np.exp(s)[:, None]
+    far, own = np.exp(-t * a), p * np.exp(-t * w * a)
+    phi = far @ q
+    mass = 0.4 * t * phi ** (m - 1)
+    parts = m * far * ((mass * (own @ q)) @ q) + w * own * ((mass * phi) @ q)
+    found = p - a * parts.sum(0)
+    return found
 
 
 def _prices(ax: Any, state: _State) -> str:

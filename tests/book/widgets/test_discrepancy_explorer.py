@@ -43,4 +43,6 @@ def test_sliders_lead_to_the_data_or_away(visit):
     assert "at step 10: 0.30 nats. At step 200: 0.30." in line.inner_text()
     set_to("noise ε", 1)  # every bit is flipped, and flipped back
     assert "at step 10: 0.30 nats. At step 200: 0.30." in line.inner_text()
+    set_to("shown step", 200)  # the last one is not named twice
+    assert line.inner_text() == "KL divergence at step 200: 0.30 nats."
     assert visit.wrong() == []

@@ -236,8 +236,8 @@ def cells(config: IsingConfig) -> Cells:
 
 def n_seeds(config: IsingConfig, entry: Names) -> int:
     """Return how many seeds an entry has: more where scores are close to J = 0."""
-    near = entry[1] in ("10x10, 0.3", "10x10, 0.4")
-    return config.n_seeds_near_order if near else config.n_seeds
+    near = {column_name(side, s) for side, s in config.problems if s in (0.3, 0.4)}
+    return config.n_seeds_near_order if entry[1] in near else config.n_seeds
 
 
 def true_couplings(config: IsingConfig, seed: int) -> Outcome:

@@ -21,7 +21,9 @@ NEAR = 0.1
 # Standard errors; the largest of hundreds of normal differences is below with 98 %.
 SIGMAS = 4.0
 
-CHAINS = "the paper's samples are short Gibbs chains, ours are independent draws"
+CHAINS = (
+    "the paper's samples come from Gibbs chains, those of this book are independent"
+)
 
 
 def draw_table(result: Result) -> Figure:
