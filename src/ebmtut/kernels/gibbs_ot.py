@@ -8,8 +8,10 @@ compiler: x - one * m becomes a fused instruction, which rounds as a difference 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
+from ebmtut._gpu import runs_triton
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.kernels.tiles import (
     larger,
@@ -30,6 +33,30 @@ from ebmtut.kernels.tiles import (
 )
 
 compiled = partial(_compiled, fastmath={"contract"})
+
+Plain = TypeVar("Plain")
+_FEW = 16  # problems, below which plain torch finds the extremes on a GPU
+
+
+def chain_by_kernel(
+    plain: Callable[..., Plain],
+    p: Float[Tensor, "batch m1"],
+    q: Float[Tensor, "batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    g: Float[Tensor, "batch m1"],
+) -> Plain | CompiledChain:
+    """Make the chain that is fastest on the tensors' device.
+
+    ``plain`` makes the reference, also with another iteration.
+    """
+    # A tile of the kernel holds problems side by side: with few it is mostly empty.
+    if runs_triton(p) and len(p) >= _FEW:
+        from ebmtut.kernels.min_plus_triton import iteration_over
+
+        return plain(p, q, cost, g, iteration_over(cost))
+    if p.device.type == "cpu":
+        return CompiledChain(p, q, cost, g)
+    return plain(p, q, cost, g)
 
 
 @compiled
