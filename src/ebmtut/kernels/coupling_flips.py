@@ -6,7 +6,6 @@ The plain references are `_differences` and `_moments` of
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +14,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
-
-# Sums in any order: the only freedom that vectors need.
-compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
+from ebmtut._compiled import reordered
 
 
 class Flips(NamedTuple):
@@ -66,7 +62,7 @@ def find_flips(
     return flips
 
 
-@compiled
+@reordered
 def _list_flips(x, other, sites, counts):  # type: ignore[no-untyped-def]
     """Fill ``sites`` and ``counts``; without branches, as most bits are noise."""
     batch, n_negatives, n_sites = other.shape
@@ -79,7 +75,7 @@ def _list_flips(x, other, sites, counts):  # type: ignore[no-untyped-def]
             counts[b, m] = n
 
 
-@compiled
+@reordered
 def _sum_over_flips(sites, counts, symmetric, field, s, found):  # type: ignore[no-untyped-def]
     """Fill ``found`` with sum_i t_i (2 field_i + (Jt)_i) over the flipped i."""
     n_models, batch, n_negatives = found.shape
@@ -102,7 +98,7 @@ def _sum_over_flips(sites, counts, symmetric, field, s, found):  # type: ignore[
                 t[i] = 0
 
 
-@compiled
+@reordered
 def _add_flipped_rows(sites, counts, s, drawn, share, found):  # type: ignore[no-untyped-def]
     """Add share t_i (s + t/2)' to row i for the flipped i; of them, s + t/2 is 0."""
     n_models, batch, n_draws = drawn.shape
