@@ -14,10 +14,16 @@ max-product         ``max_product.sweeps_for``                    max_product_re
 MPLP                ``mplp.mplp_sweeps``                          mplp_reference
 deconvolution       ``deconvolution_messages``                    deconvolve_reference
 its Gibbs sampler   ``deconvolution_gibbs``                       (in the tests)
-Gibbs-OT            ``gibbs_ot.CompiledChain``                    gibbs_ot_reference
+Gibbs-OT            ``gibbs_ot.chain_by_kernel``                  gibbs_ot_reference
 min-plus on grids   ``grid_min_plus.grid_least_sums``             min_plus_reference
 exponentials        ``exponentials.exponentials``                 standard_exponential
+negatives apart     ``moved.has_moved``                           in the function
+flipped couplings   ``coupling_flips.find_flips``                 _differences, _moments
 ==================  ============================================  =====================
 
-Layers with SiLU in bfloat16 stay in ``energies/_silu_tower.py``, below this package.
+Energies are below this package, which evaluates them, so what they need compiled
+themselves stays with them: layers with SiLU in bfloat16 in ``energies/_silu_tower.py``
+(its plain reference is ``plain_tower``), and in ``energies/pairwise.py`` the packing of
+a matrix of weights, as ``symmetric_weight`` of the pairs, and the greedy colouring of a
+graph, a loop over its sites that is slow only in plain Python.
 """
