@@ -21,9 +21,9 @@ negatives apart     ``moved.has_moved``                           in the functio
 flipped couplings   ``coupling_flips.find_flips``                 _differences, _moments
 ==================  ============================================  =====================
 
-Energies are below this package, which evaluates them, so what they need compiled
-themselves stays with them: layers with SiLU in bfloat16 in ``energies/_silu_tower.py``
-(its plain reference is ``plain_tower``), and in ``energies/pairwise.py`` the packing of
-a matrix of weights, as ``symmetric_weight`` of the pairs, and the greedy colouring of a
-graph, a loop over its sites that is slow only in plain Python.
+This package imports the energies, so the compiled code that energies call themselves
+stays with them. ``energies/_silu_tower.py`` has layers with SiLU in bfloat16, with the
+plain reference ``plain_tower``. ``energies/pairwise.py`` packs the weights of all
+pairs, with the plain reference ``symmetric_weight``, and colours a graph greedily,
+which has no plain form but the same loop in Python.
 """
