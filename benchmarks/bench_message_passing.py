@@ -37,9 +37,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ebmtut._compiled import compiled
+from ebmtut._compiled import compiled, reordered
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph, lattice_adjacency
-from ebmtut.kernels.pairwise_messages import compiled as as_kernel
 from ebmtut.kernels.pairwise_messages import renewed
 from ebmtut.message_passing import max_product, max_product_reference
 from ebmtut.random import logistic, make_generator
@@ -131,7 +130,7 @@ def measure(case: tuple, peer: str | None) -> dict:
     width = _lines(n_pairs // n_rows)
     row_arrays = torch.zeros(5, width).numpy()
     row_arrays[0] = half[:width]
-    update = as_kernel(arithmetic)
+    update = reordered(arithmetic)
 
     def compute() -> None:
         done = n_chains * n_sweeps * n_pairs // width

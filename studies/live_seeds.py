@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import hashlib
 import io
 import json
 import time
@@ -33,6 +32,7 @@ import nbformat
 import torch
 import yaml
 
+from ebmtut._digests import text_digest
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.provenance import collect_provenance
 from ebmtut.training import loop
@@ -65,8 +65,7 @@ def digest(run: Mapping[str, Any]) -> str:
     """Digest of a run's code and numbers, without comments and layout."""
     before, after = cells_of(run)
     code = [ast.dump(ast.parse(source)) for source in (before[-1], *after)]
-    told = json.dumps([code, run["numbers"]])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return text_digest(json.dumps([code, run["numbers"]]))[:16]
 
 
 def execute(run: Mapping[str, Any], seed: int, threads: int = 1) -> dict[str, float]:

@@ -24,7 +24,7 @@ def modules():
     for file in (SOURCE / "ebmtut").rglob("*.py"):
         name = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
         text = file.read_text("utf-8")
-        marks = ("@compiled", "@inlined", "@triton.jit")
+        marks = ("@compiled", "@inlined", "@fused", "@reordered", "@triton.jit")
         compiled = any(mark in text for mark in marks)
         if file.stem != "__init__" and not compiled:
             yield name

@@ -340,9 +340,6 @@ CALLS = {
     "annealed_importance_sampling": lambda g: samplers.annealed_importance_sampling(
         FLOW.path, SWEEP, 4, 2, generator=g
     ),
-    "independence_metropolis": lambda g: flows.independence_metropolis(
-        torch.zeros(3).double(), generator=g
-    ),
     "reverse_elbo": lambda g: flows.reverse_elbo(
         FLOW, torch.zeros(2, 9), bound=100.0, generator=g
     ),

@@ -14,7 +14,6 @@ Nothing is fetched.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -267,11 +266,11 @@ def _ended(record: Record | None) -> str:
 
 def _source() -> str:
     """Return which code this is: changed by a hand, or without a history, too."""
-    digest = hashlib.sha256()
-    for folder in ("benchmarks", "src", "tests", "tools"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
+    from ebmtut._digests import files_digest
+
+    folders = ("benchmarks", "src", "tests", "tools")
+    files = (f for folder in folders for f in sorted((ROOT / folder).rglob("*.py")))
+    return files_digest(ROOT, files)[:16]
 
 
 def _pack(out: Path) -> None:

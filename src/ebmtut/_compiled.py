@@ -40,6 +40,10 @@ def _digest_of_sources() -> str:
 
 # Loops are vectorised only where what they call stands in them.
 inlined = partial(compiled, forceinline=True)
+# A product and a sum may be fused, which rounds once instead of twice.
+fused = partial(compiled, fastmath={"contract"})
+# Sums in any order, too: the only freedom that vectors need.
+reordered = partial(compiled, fastmath={"reassoc", "contract", "nsz"})
 
 
 # A turn of the kernels' innermost loops takes 0.1 to 1 ns. Starting threads and

@@ -25,13 +25,14 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.dnfs.recipes import BASELINES
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.flows import Flow, OddLatticeNetwork, independence_metropolis
+from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
 from studies.dnfs.baselines import MANY_BASELINES
 from studies.dnfs.enumerated import ENUMERATED
+from tests.flows.systems import independence_metropolis
 
 
 @pytest.fixture(scope="module")

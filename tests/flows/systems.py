@@ -1,5 +1,7 @@
 """Small systems whose distributions, flows and rate matrices are known exactly."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -152,3 +154,23 @@ class SolvedNetwork(nn.Module):
             at = t == time
             g[at] = self.factor * table[states_to_index(x[at])]
         return g
+
+
+def independence_metropolis(log_weights, *, generator):
+    """Run Metropolis-Hastings whose proposals are the samples in their order.
+
+    A proposal is accepted with probability min(1, w' / w) (Hastings 1970), which leaves
+    the target invariant if the weights have the mean Z_1 / Z_0 over paths. Return the
+    index of the sample that the chain holds after each step.
+    """
+    u = torch.rand(len(log_weights), generator=generator, dtype=torch.float32)
+    held, current = 0, -math.inf
+    chain = []
+    for k, (value, log_u) in enumerate(
+        zip(log_weights.tolist(), u.double().log().tolist(), strict=True)
+    ):
+        # A state of weight 0 is left at once.
+        if current == -math.inf or value - current >= log_u:
+            held, current = k, value
+        chain.append(held)
+    return torch.tensor(chain)

@@ -14,7 +14,6 @@ from ebmtut.flows import (
     dmala_kernel,
     effective_sample_size,
     gibbs_kernel,
-    independence_metropolis,
     log_partition,
     reverse_elbo,
     simulate,
@@ -29,6 +28,7 @@ from tests.flows.systems import (
     SolvedNetwork,
     TableEnergy,
     distributions,
+    independence_metropolis,
     random_energy,
     rate_matrix,
 )

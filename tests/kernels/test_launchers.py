@@ -17,8 +17,7 @@ from ebmtut import _gpu
 from ebmtut._gpu import runs_triton
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.kernels import grid_min_plus
-from ebmtut.transport import GridCost, min_plus
-from ebmtut.transport.gibbs_ot import PlainChain, TritonChain
+from ebmtut.transport import GridCost, gibbs_ot_iteration, min_plus
 
 META = torch.device("meta")
 
@@ -77,14 +76,13 @@ class Launched(TorchDispatchMode):
         return found
 
 
-def few_chains(kind, n):
+def few_chains(n, by_kernel=False):
     """One iteration of Gibbs-OT with so many problems."""
-    p, q = zeros(n, 6), zeros(n, 7)
-    chain = object.__new__(kind)
-    chain.p, chain.q, chain.cost, chain.g = p, q, zeros(6, 7), p
-    chain.cost_t = zeros(7, 6)
-    temperature = zeros(2)
-    return lambda: chain.iterate(temperature, q, p)
+    from ebmtut.kernels.min_plus_triton import iteration_over
+
+    p, q, cost, temperature = zeros(n, 6), zeros(n, 7), zeros(6, 7), zeros(2)
+    iterate = iteration_over(cost) if by_kernel else gibbs_ot_iteration
+    return lambda: iterate(p, p, q, cost, temperature, q, p)
 
 
 def lattice_call(side, n_chains):
@@ -127,8 +125,8 @@ CALLS = {
     "large lattice, 3 sweeps": (lambda: lattice_call(66, 3), 12, 6),
     "graph, 3 sweeps": (graph_call, 9, 1),
     "min-plus of images": (lambda: lambda: min_plus(*IMAGES), 3, 2),
-    "Gibbs-OT, plain": (lambda: few_chains(PlainChain, 1), 16, 0),
-    "Gibbs-OT, kernel": (lambda: few_chains(TritonChain, 16), 16, 2),
+    "Gibbs-OT, plain": (lambda: few_chains(1), 16, 0),
+    "Gibbs-OT, kernel": (lambda: few_chains(16, True), 16, 2),
 }
 
 

@@ -1,10 +1,9 @@
 """The GPU's min-plus products: a minimum of the same sums, so equal to the last bit."""
 
-from importlib import import_module
-
 import pytest
 import torch
 
+from ebmtut.kernels import gibbs_ot as gibbs_ot_kernels
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     GridCost,
@@ -13,7 +12,7 @@ from ebmtut.transport import (
     min_plus,
     min_plus_reference,
 )
-from ebmtut.transport.gibbs_ot import PlainChain, TritonChain, chain_for
+from ebmtut.transport.gibbs_ot import PlainChain, chain_for, gibbs_ot_iteration
 
 
 def uniform(*shape, seed=0, dtype=torch.float64):
@@ -24,7 +23,7 @@ def uniform(*shape, seed=0, dtype=torch.float64):
 def _tiny_tiles(monkeypatch, by_kernel):
     from ebmtut.kernels import min_plus_triton as kernels
 
-    by_kernel("ebmtut.kernels.grid_min_plus", "ebmtut.transport.gibbs_ot")
+    by_kernel("ebmtut.kernels.grid_min_plus", "ebmtut.kernels.gibbs_ot")
     monkeypatch.setattr(kernels, "_M", 4)
     monkeypatch.setattr(kernels, "_I", 4)
     monkeypatch.setattr(kernels, "_K", 2)  # what is summed is split
@@ -48,13 +47,16 @@ def test_separable_costs(shape, dtype, device):
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_chain_of_dense_problems(turned, device):
     """Three problems of one cost, some entries without mass, five iterations."""
+    from ebmtut.kernels import min_plus_triton as kernels
+
     p, q = uniform(3, 6, seed=3), uniform(3, 7, seed=4)
     p[:, 2] = q[0, 1] = q[2, 3] = p[1, 0] = 0
     p, q = (x.div(x.sum(1, keepdim=True)).to(device) for x in (p, q))
     if turned:  # as masses are that came as columns
         p, q = (x.T.contiguous().T for x in (p, q))
     cost, g = uniform(6, 7, seed=5).to(device), uniform(3, 6, seed=6).to(device)
-    chains = [kind(p, q, cost, g) for kind in (PlainChain, TritonChain)]
+    iterations = gibbs_ot_iteration, kernels.iteration_over(cost)
+    chains = [PlainChain(p, q, cost, g, iteration) for iteration in iterations]
     temperatures = torch.linspace(0.1, 0.05, 10, dtype=torch.float64).view(5, 2)
     theta = -uniform(5, chains[0].n_draws, seed=7).log()
     for chain in chains:
@@ -66,7 +68,7 @@ def test_a_chain_of_dense_problems(turned, device):
 
 def test_the_public_door(device, monkeypatch):
     """The kernel's chain is the one that plain torch runs with the same draws."""
-    monkeypatch.setattr(import_module("ebmtut.transport.gibbs_ot"), "_FEW", 2)
+    monkeypatch.setattr(gibbs_ot_kernels, "_FEW", 2)
     p = torch.softmax(uniform(2, 6, seed=3), 1).to(device)
     q = torch.softmax(uniform(2, 5, seed=4), 1).to(device)
     cost = uniform(6, 5, seed=5).to(device)
@@ -81,7 +83,9 @@ def test_the_public_door(device, monkeypatch):
 def test_few_problems_leave_tiles_empty_and_go_without_the_kernel(n, tiled, device):
     p, q = torch.full((n, 4), 0.25).to(device), torch.full((n, 5), 0.2).to(device)
     cost = uniform(4, 5).float().to(device)
-    assert isinstance(chain_for(p, q, cost, p), TritonChain) == tiled
+    chain = chain_for(p, q, cost, p)
+    made = isinstance(chain, PlainChain) and chain.iteration is not gibbs_ot_iteration
+    assert made == tiled
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.energies import Ising
+from ebmtut.kernels.coupling_flips import find_flips
 from ebmtut.losses import (
     Bernoulli,
     Grid,
@@ -13,7 +14,7 @@ from ebmtut.losses import (
     coupling_discrepancy_losses,
     energy_discrepancy_loss,
 )
-from ebmtut.losses.coupling_discrepancy import _differences, _find_flips, _moments
+from ebmtut.losses.coupling_discrepancy import _differences, _moments
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins
 
@@ -92,7 +93,7 @@ def test_flipped_spins_alone_tell_the_difference(n_models, n_sites, seed):
     It adds n^2 products, each below 16 |J| and rounded n times at most.
     """
     symmetric, x, other = draw_states(n_models, n_sites, seed)
-    found = _differences(symmetric, x, other, _find_flips(x, other))
+    found = _differences(symmetric, x, other, find_flips(x, other))
 
     def energies(states):
         s = bits_to_spins(states.double())
@@ -114,7 +115,7 @@ def test_flipped_spins_alone_tell_the_moments(n_models, n_sites, seed):
     generator = make_generator(seed)
     drawn = torch.randint(5, (n_models, 17, 6), generator=generator)
     share = torch.rand(n_models, 17, 6, generator=generator)
-    found = _moments(x, other, drawn, share, _find_flips(x, other))
+    found = _moments(x, other, drawn, share, find_flips(x, other))
     s = bits_to_spins(x.double())
     chosen = bits_to_spins(other.double())[torch.arange(17)[:, None], drawn]
     exact = torch.einsum("kbd,kbdi,kbdj->kij", share.double(), chosen, chosen)

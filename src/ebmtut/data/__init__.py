@@ -34,7 +34,7 @@ from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
 from ebmtut.data.omniglot import OMNIGLOT_FILES, load_omniglot
 from ebmtut.data.own_graphs import pairwise_graph, read_graph
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
-from ebmtut.data.tables import read_bits, read_histograms, read_numbers, read_rows
+from ebmtut.data.tables import read_bits, read_histograms, read_numbers
 
 __all__ = [
     "CELEBA_FILE",
@@ -80,7 +80,6 @@ __all__ = [
     "read_histograms",
     "read_idx",
     "read_numbers",
-    "read_rows",
     "sample_density",
     "sha256_of",
     "shape_images",

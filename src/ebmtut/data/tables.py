@@ -26,7 +26,6 @@ __all__ = [
     "read_histograms",
     "read_lines",
     "read_numbers",
-    "read_rows",
 ]
 
 
@@ -79,7 +78,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def read_cells(path: str | Path) -> Cells:
-    """Split the lines of a text file into cells."""
+    """Split the lines of a text file that are not empty into cells."""
     lines = [
         (number, line)
         for number, line in enumerate(read_lines(path), start=1)
@@ -131,19 +130,6 @@ def _is_table(rows: list[tuple[int, list[str]]]) -> bool:
     return len(widths) == 1 and width > 1 and len(rows[0][1]) in (width, width - 1)
 
 
-def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Cells of the lines of a text file that are not empty, with their numbers.
-
-    Parameters
-    ----------
-    path
-        UTF-8; cells are separated by tabs, semicolons, commas, upright strokes or
-        blanks, the first that gives all lines as many cells; commas that all stand
-        within numbers are decimal. Lines that begin with ``#`` or ``%`` are comments.
-    """
-    yield from read_cells(path).rows
-
-
 def holds_names(cells: list[str]) -> bool:
     """Whether a first line can be one of names: no number, nothing that is missing.
 
@@ -165,9 +151,11 @@ def read_numbers(
     Parameters
     ----------
     path
-        A NumPy file (``.npy``) of two dimensions, or text as in `read_rows`. A first
-        line of names, and with it a first column without a name or named ``id`` or
-        ``index``, is left out.
+        A NumPy file (``.npy``) of two dimensions, or text in UTF-8. Cells are separated
+        by tabs, semicolons, commas, upright strokes or blanks, the first that gives all
+        lines as many cells; commas that all stand within numbers are decimal. Lines
+        that begin with ``#`` or ``%`` are comments. A first line of names, and with it
+        a first column without a name or named ``id`` or ``index``, is left out.
     least
         Fewest rows.
 

@@ -7,7 +7,7 @@ backward pass has one rounding fewer.
 """
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 
-from ebmtut._compiled import compiled as _compiled
-from ebmtut._compiled import inlined
-
-# Sums over units may be reordered, which their vectors need.
-compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
+from ebmtut._compiled import inlined, reordered
 
 
 def runs_by_tables(net: nn.Sequential, x: Tensor) -> bool:
@@ -193,7 +189,7 @@ def _narrow(number: Any) -> Any:
     return np.uint16((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
 
 
-@compiled
+@reordered
 def _look_up(z: Any, silu: Any, out: Any) -> None:
     rows, columns = z.shape
     for r in range(rows):
@@ -201,7 +197,7 @@ def _look_up(z: Any, silu: Any, out: Any) -> None:
             out[r, i] = silu[z[r, i]]
 
 
-@compiled
+@reordered
 def _read(z: Any, silu: Any, weight: Any, out: Any) -> None:
     """Sum the SiLU of each row by the weights of one output."""
     rows, columns = z.shape
@@ -215,7 +211,7 @@ def _read(z: Any, silu: Any, weight: Any, out: Any) -> None:
         out[r] = total
 
 
-@compiled
+@reordered
 def _slope_back(z: Any, slopes: Any, back: Any, at_bias: Any) -> None:
     """Multiply what comes back by the slopes, in place, and sum it over the rows."""
     rows, columns = z.shape
@@ -230,7 +226,7 @@ def _slope_back(z: Any, slopes: Any, back: Any, at_bias: Any) -> None:
             back[r, i] = _narrow(product)
 
 
-@compiled
+@reordered
 def _read_back(
     g: Any,
     weight: Any,

@@ -1,4 +1,8 @@
-"""Flows of discrete distributions: rates, their networks, simulation, weights."""
+"""Flows of discrete distributions: rates, their networks, simulation, weights.
+
+What trains them, the Kolmogorov residual and its Stein control variate, is in
+``ebmtut.losses.kolmogorov``.
+"""
 
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
@@ -47,7 +51,6 @@ from ebmtut.flows.transformer import HollowTransformer
 from ebmtut.flows.weights import (
     LogPartition,
     effective_sample_size,
-    independence_metropolis,
     log_partition,
     weighted_mean,
 )
@@ -86,7 +89,6 @@ __all__ = [
     "free_vertices",
     "gibbs_kernel",
     "hop_distances",
-    "independence_metropolis",
     "log_partition",
     "one_way_rates",
     "reverse_elbo",

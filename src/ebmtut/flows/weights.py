@@ -1,4 +1,4 @@
-"""What importance weights say: effective samples, log Z, bounds, exact samples."""
+"""What importance weights say: effective samples, log Z and a bound, means."""
 
 import math
 from typing import NamedTuple
@@ -9,13 +9,11 @@ from torch import Tensor
 
 from ebmtut.checks import Number, checked
 from ebmtut.importance import effective_sample_size, relative_weights
-from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
     "LogPartition",
     "effective_sample_size",
-    "independence_metropolis",
     "log_partition",
     "weighted_mean",
 ]
@@ -72,37 +70,3 @@ def weighted_mean(
     w = relative_weights(log_weights)
     check_shape("values", values, (len(w), *values.shape[1:]))
     return torch.tensordot(w / w.sum(), values.double(), dims=1)
-
-
-def independence_metropolis(
-    log_weights: Float[Tensor, " n"], *, generator: torch.Generator
-) -> Tensor:
-    """Run Metropolis-Hastings whose proposals are the samples in their order.
-
-    A proposal is accepted with probability min(1, w' / w) (Hastings 1970), which leaves
-    the target invariant if the weights have the mean Z_1 / Z_0 over paths. The paper
-    leaves this correction to future work.
-
-    Returns
-    -------
-    states
-        Index of the sample that the chain holds after each step, int64.
-    """
-    relative_weights(log_weights)
-    check_generator(generator, log_weights.device)
-    u = torch.rand(
-        len(log_weights),
-        generator=generator,
-        device=log_weights.device,
-        dtype=torch.float32,
-    )
-    held, current = 0, -math.inf
-    chain = []
-    for k, (value, log_u) in enumerate(
-        zip(log_weights.tolist(), u.double().log().tolist(), strict=True)
-    ):
-        # A state of weight 0 is left at once.
-        if current == -math.inf or value - current >= log_u:
-            held, current = k, value
-        chain.append(held)
-    return torch.tensor(chain, device=log_weights.device)

@@ -14,10 +14,16 @@ max-product         ``max_product.sweeps_for``                    max_product_re
 MPLP                ``mplp.mplp_sweeps``                          mplp_reference
 deconvolution       ``deconvolution_messages``                    deconvolve_reference
 its Gibbs sampler   ``deconvolution_gibbs``                       (in the tests)
-Gibbs-OT            ``gibbs_ot.CompiledChain``                    gibbs_ot_reference
+Gibbs-OT            ``gibbs_ot.chain_by_kernel``                  gibbs_ot_reference
 min-plus on grids   ``grid_min_plus.grid_least_sums``             min_plus_reference
 exponentials        ``exponentials.exponentials``                 standard_exponential
+negatives apart     ``moved.has_moved``                           in the function
+flipped couplings   ``coupling_flips.find_flips``                 _differences, _moments
 ==================  ============================================  =====================
 
-Layers with SiLU in bfloat16 stay in ``energies/_silu_tower.py``, below this package.
+This package imports the energies, so the compiled code that energies call themselves
+stays with them. ``energies/_silu_tower.py`` has layers with SiLU in bfloat16, with the
+plain reference ``plain_tower``. ``energies/pairwise.py`` packs the weights of all
+pairs, with the plain reference ``symmetric_weight``, and colours a graph greedily,
+which has no plain form but the same loop in Python.
 """

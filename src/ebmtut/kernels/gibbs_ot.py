@@ -8,16 +8,17 @@ compiler: x - one * m becomes a fused instruction, which rounds as a difference 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
-from ebmtut._compiled import in_threads
+from ebmtut._compiled import fused, in_threads
+from ebmtut._gpu import runs_triton
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.kernels.tiles import (
     larger,
@@ -29,16 +30,38 @@ from ebmtut.kernels.tiles import (
     walks,
 )
 
-compiled = partial(_compiled, fastmath={"contract"})
+Plain = TypeVar("Plain")
+_FEW = 16  # problems, below which plain torch finds the extremes on a GPU
 
 
-@compiled
+def chain_by_kernel(
+    plain: Callable[..., Plain],
+    p: Float[Tensor, "batch m1"],
+    q: Float[Tensor, "batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    g: Float[Tensor, "batch m1"],
+) -> Plain | CompiledChain:
+    """Make the chain that is fastest on the tensors' device.
+
+    ``plain`` makes the reference, also with another iteration.
+    """
+    # A tile of the kernel holds problems side by side: with few it is mostly empty.
+    if runs_triton(p) and len(p) >= _FEW:
+        from ebmtut.kernels.min_plus_triton import iteration_over
+
+        return plain(p, q, cost, g, iteration_over(cost))
+    if p.device.type == "cpu":
+        return CompiledChain(p, q, cost, g)
+    return plain(p, q, cost, g)
+
+
+@fused
 def _add_noise(L, theta, temperature, inverse_q, h, low, high):  # type: ignore[no-untyped-def]
     for d in range(low, high):
         h[d] = L[d] + theta[d] * temperature * inverse_q[d]
 
 
-@compiled
+@fused
 def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # type: ignore[no-untyped-def]
     """Set L, h and U of one problem by one walk through its whole cost."""
     n_rows, stop = len(g), len(L)
@@ -74,7 +97,7 @@ def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # t
             U[i] = smaller(U[i], m0[i] + lowest)
 
 
-@compiled
+@fused
 def gibbs_iterations(  # type: ignore[no-untyped-def]
     begin,
     end,
@@ -124,13 +147,13 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
             )
 
 
-@compiled
+@fused
 def _lower_by_noise(U, theta, temperature, inverse_p, g):  # type: ignore[no-untyped-def]
     for i in range(len(g)):
         g[i] = U[i] - theta[i] * temperature * inverse_p[i]
 
 
-@compiled
+@fused
 def pruned_iterations(  # type: ignore[no-untyped-def]
     g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, kept
 ):
@@ -169,7 +192,7 @@ def pruned_iterations(  # type: ignore[no-untyped-def]
         _lower_by_noise(U, theta_g, t_g, inverse_p, g)
 
 
-@compiled
+@fused
 def monge_iterations(  # type: ignore[no-untyped-def]
     g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, kept
 ):
@@ -193,7 +216,7 @@ def monge_iterations(  # type: ignore[no-untyped-def]
         _lower_by_noise(U, theta[step, n:], t_g, inverse_p, g)
 
 
-@compiled
+@fused
 def fill_maxima(g, cost_t, L):  # type: ignore[no-untyped-def]
     """Put max_i (g_i - M_ij) where L (B, m2) is -inf; arrays as above."""
     for b in range(len(g)):

@@ -6,15 +6,12 @@ one pass over a row of the weights and n exponentials. In single precision a rou
 which depends on the processor, decides now and then which site is proposed.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
-from ebmtut._compiled import sweep_in_threads
+from ebmtut._compiled import reordered, sweep_in_threads
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import spawn_seed
@@ -27,11 +24,8 @@ REFRESH = 4096  # steps between two sums of the fields from scratch
 _C2, _C3, _C4, _C5 = 0.49999994, 0.16666521, 0.041668091, 0.0083693964
 _LOG2, _LOG2_REST = 0.693145751953125, 1.4286068203094173e-06
 
-# Sums in any order: the only freedom that vectors need.
-compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
-
-@compiled
+@reordered
 def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     """Fill the weights exp((1 - 2x) field / 2) and their sums by block.
 
@@ -66,7 +60,7 @@ def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     return _sum_blocks(weight, blocks)
 
 
-@compiled
+@reordered
 def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
     """Sum the weights by block, and all."""
     zero = blocks.dtype.type(0)
@@ -80,7 +74,7 @@ def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
+@reordered
 def gwg_steps(x, coupling, bias, streams, n_steps, bits):  # type: ignore[no-untyped-def]
     """Make ``n_steps`` single-site moves of every chain; return how many were taken.
 

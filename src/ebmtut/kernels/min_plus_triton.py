@@ -9,6 +9,8 @@ Run under Triton's interpreter only: no rate on a GPU is claimed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import triton
 import triton.language as tl
@@ -39,6 +41,28 @@ def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
             values, cost, out, *sizes, N_M=tile_m, N_I=tile_i, num_warps=1
         )
     return out.amin(1) if parts > 1 else out[:, 0]
+
+
+def iteration_over(cost: Tensor) -> Callable[..., tuple[Tensor, ...]]:
+    """Return `gibbs_ot_iteration` by the kernel; nothing in it waits for the GPU."""
+    cost_t = cost.T.contiguous()
+
+    def iteration(
+        g: Tensor,
+        p: Tensor,
+        q: Tensor,
+        cost: Tensor,
+        temperature: Tensor,
+        theta_h: Tensor,
+        theta_g: Tensor,
+    ) -> tuple[Tensor, ...]:
+        L = -least_sums_over(-g.T[None], cost)[0]
+        h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
+        U = least_sums_over(h.T[None], cost_t)[0]
+        g = torch.where(p > 0, U - theta_g * temperature[1] / p, -torch.inf)
+        return g, h, U, L
+
+    return iteration
 
 
 @triton.jit

@@ -8,7 +8,6 @@ times a sum's rounding, the minima are those of all rows, to the last bit.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +15,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
+from ebmtut._compiled import fused
 from ebmtut.kernels.tiles import HEIGHT, WIDTH, lower, smaller
 
 _SMALLEST = 2**12  # pairs: below it a look at all takes no longer
 _SPARE = 16.0  # roundings of the largest cost that the margin must exceed
 _ONE, _TWO = np.uint64(1), np.uint64(2)
 _HEIGHT, _WIDTH = np.uint64(HEIGHT), np.uint64(WIDTH)
-
-compiled = partial(_compiled, fastmath={"contract"})
 
 
 class Monge(NamedTuple):
@@ -63,7 +60,7 @@ def monge_of(
     return Monge(*both, number(size), number(margin))
 
 
-@compiled
+@fused
 def _least_excess(cost):  # type: ignore[no-untyped-def]
     """The least M_rc' + M_r'c - M_rc - M_r'c' of neighbours, while it is positive."""
     least = cost.dtype.type(np.inf)
@@ -78,7 +75,7 @@ def _least_excess(cost):  # type: ignore[no-untyped-def]
     return least
 
 
-@compiled
+@fused
 def _place_of_least(x, column, first, last, one):  # type: ignore[no-untyped-def]
     """The row from first to last that attains min_r (M_rc + x_r)."""
     least = x.dtype.type(np.inf)
@@ -90,7 +87,7 @@ def _place_of_least(x, column, first, last, one):  # type: ignore[no-untyped-def
     return r
 
 
-@compiled
+@fused
 def monge_minima(x, out, cost, cost_t, size, margin, one):  # type: ignore[no-untyped-def]
     """Set out_c = min_r (M_rc + x_r) exactly.
 
@@ -117,7 +114,7 @@ def monge_minima(x, out, cost, cost_t, size, margin, one):  # type: ignore[no-un
         out[c] = one * column[r] + x[r]
 
 
-@compiled
+@fused
 def _find_places(x, cost_t, one, first, last):  # type: ignore[no-untyped-def]
     """Narrow the rows of all tiles by those of their first columns."""
     n_tiles, end = np.uint64(len(first) - 1), np.uint64(len(cost_t) - 1)

@@ -13,7 +13,6 @@ by chain, whose messages stay in the cache; on sparse graphs chains are innermos
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +21,9 @@ from jaxtyping import Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
-from ebmtut._compiled import in_threads
+from ebmtut._compiled import compiled, in_threads, reordered
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
-
-# Sums in any order: the only freedom that vectors need.
-compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
 # float32 numbers in a line of the cache, which is the widest vector, too.
 _LANES = 16
@@ -118,7 +113,7 @@ def rows_of(
     return Rows(half, lean, *rows, n_filled, n_columns, sites)
 
 
-@_compiled
+@compiled
 def lay_out(  # type: ignore[no-untyped-def]
     weight, begin, place, n_filled, n_columns, half, lean
 ):
@@ -189,7 +184,7 @@ def _sweep_matrix(
     return found[:, rows.sites], end if keep_messages else None
 
 
-@compiled
+@reordered
 def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untyped-def]
     """Update one S, whose sender has this belief and was answered this."""
     q = belief - c * answer
@@ -198,7 +193,7 @@ def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untype
     return keep * message + q
 
 
-@compiled
+@reordered
 def row_sweeps(  # type: ignore[no-untyped-def]
     half,
     out,
@@ -346,7 +341,7 @@ def _zeros_on_lines(shape: tuple[int, ...], number: type) -> NDArray[Any]:
     return room[skipped : skipped + size].reshape(shape)
 
 
-@compiled
+@reordered
 def sparse_sweeps(  # type: ignore[no-untyped-def]
     first, second, half, unaries, belief, p, out, back, n_sweeps, keep, new
 ):

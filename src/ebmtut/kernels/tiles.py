@@ -9,7 +9,6 @@ Slacks are renewed, or the whole cost is walked, where they spare little.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
+from ebmtut._compiled import fused
 
 HEIGHT = 4  # rows of a tile
 WIDTH = 32  # its columns
@@ -31,8 +30,6 @@ _SMALLEST = 2**14  # pairs for which slacks are worth their keep
 _LONGEST = 64.0  # iterations over the whole cost
 _SPARING = 0.4  # of the tiles: where more are left, walking through all is faster
 _RENEWAL = 0.5  # what new slacks cost, in looks at all tiles
-
-compiled = partial(_compiled, fastmath={"contract"})
 
 
 class Slacks(NamedTuple):
@@ -141,7 +138,7 @@ larger = _extremum(">")
 # takes longer than a tile.
 
 
-@compiled
+@fused
 def _furthest(x, y, begin):  # type: ignore[no-untyped-def]
     """max (x_c - y_c) over the columns of the tile that begins there."""
     most = x[begin] - y[begin]
@@ -150,7 +147,7 @@ def _furthest(x, y, begin):  # type: ignore[no-untyped-def]
     return most
 
 
-@compiled
+@fused
 def _size(x):  # type: ignore[no-untyped-def]
     """Largest absolute value among the finite ones."""
     most = x.dtype.type(0)
@@ -160,7 +157,7 @@ def _size(x):  # type: ignore[no-untyped-def]
     return most
 
 
-@compiled
+@fused
 def lower(out, x, row, cost, begin, one):  # type: ignore[no-untyped-def]
     """out_c = min(out_c, M_rc + x_r) over the tile that begins at row and begin."""
     row1, row2, row3 = row + _ONE, row + _TWO, row + _THREE
@@ -172,7 +169,7 @@ def lower(out, x, row, cost, begin, one):  # type: ignore[no-untyped-def]
         out[c] = smaller(out[c], smaller(first, last))
 
 
-@compiled
+@fused
 def renew_slacks(x, minima, cost, one, slacks):  # type: ignore[no-untyped-def]
     """Work out all slacks for a potential and its minima."""
     zero = cost.dtype.type(0)
@@ -198,7 +195,7 @@ def renew_slacks(x, minima, cost, one, slacks):  # type: ignore[no-untyped-def]
             slacks.slack[tile, block] = least
 
 
-@compiled
+@fused
 def _least_moves(x, then, moved):  # type: ignore[no-untyped-def]
     """By how much the rows of each block have moved at least; 0 beyond the last."""
     moved[:] = 0
@@ -212,7 +209,7 @@ def _least_moves(x, then, moved):  # type: ignore[no-untyped-def]
         )
 
 
-@compiled
+@fused
 def tile_minima(x, out, cost, size, one, slacks):  # type: ignore[no-untyped-def]
     """Set out_c = min_r (M_rc + x_r) exactly; return how many tiles were looked at.
 
@@ -255,13 +252,13 @@ def tile_minima(x, out, cost, size, one, slacks):  # type: ignore[no-untyped-def
     return looks
 
 
-@compiled
+@fused
 def walks(control):  # type: ignore[no-untyped-def]
     """Whether the next iteration is to walk through the whole cost."""
     return control[_WHOLE] > 0
 
 
-@compiled
+@fused
 def note_looks(control, share):  # type: ignore[no-untyped-def]
     """Whether slacks are to be worked out now, after an iteration.
 

@@ -1,4 +1,9 @@
-"""Training losses."""
+"""Training losses, each in the file that bears its name.
+
+``kolmogorov`` has the residual of the flow samplers with its Stein control variate,
+``recovery_likelihood`` the loss whose Langevin step is in ``ebmtut.samplers.langevin``,
+and ``directed_neighborhood`` the negatives of energy discrepancy with weights.
+"""
 
 from ebmtut.losses.contrastive_divergence import (
     PersistentChains,

@@ -10,28 +10,20 @@ Source: Schröder, Ou, Li and Duncan (2023), Eq. 2 and Appendix E.1.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
-
-import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled as _compiled
 from ebmtut.checks import Count, NonNegative, check_counts, checked
 from ebmtut.energies._symmetric import symmetric_part
+from ebmtut.kernels.coupling_flips import Flips, find_flips
+from ebmtut.kernels.moved import has_moved
 from ebmtut.losses._few_gradients import resampled
-from ebmtut.losses._moved_negatives import has_moved
 from ebmtut.losses.perturbations import Perturbation
 from ebmtut.states import bits_to_spins
 from ebmtut.tensor_checks import check_bits, check_shape
 
 __all__ = ["coupling_discrepancy_losses"]
-
-# Sums in any order: the only freedom that vectors need.
-compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
 
 @checked
@@ -64,7 +56,7 @@ def coupling_discrepancy_losses(
         # Negatives of a row flip few spins of what most of them agree on.
         center = negatives.x.mean(1).round()
         states = torch.cat([x[:, None], negatives.x], 1)
-        flips = _find_flips(center, states)
+        flips = find_flips(center, states)
         apart = _differences(symmetric, center, states, flips)
         difference = apart[..., 1:] - apart[..., :1]
         if negatives.log_weight is not None:
@@ -85,45 +77,11 @@ def coupling_discrepancy_losses(
     return values.mean(1) + (surrogate - surrogate.detach())
 
 
-class _Flips(NamedTuple):
-    """Which spins of other states differ: ``sites[b, m, :counts[b, m]]``."""
-
-    sites: NDArray[np.uint16]
-    counts: NDArray[np.uint16]
-
-
-def _find_flips(
-    x: Float[Tensor, "batch n_sites"],
-    other: Float[Tensor, "batch n_negatives n_sites"],
-) -> _Flips | None:
-    """List the flipped spins for the kernels; None where torch does their work."""
-    if x.device.type != "cpu" or x.dtype != torch.float32 or x.shape[1] >= 2**16:
-        return None
-    flips = _Flips(
-        np.empty(other.shape, np.uint16), np.empty(other.shape[:2], np.uint16)
-    )
-    _list_flips(x.contiguous().numpy(), other.contiguous().numpy(), *flips)
-    return flips
-
-
-@compiled
-def _list_flips(x, other, sites, counts):  # type: ignore[no-untyped-def]
-    """Fill ``sites`` and ``counts``; without branches, as most bits are noise."""
-    batch, n_negatives, n_sites = other.shape
-    for b in range(batch):
-        for m in range(n_negatives):
-            n = 0
-            for i in range(n_sites):
-                sites[b, m, n] = i
-                n += other[b, m, i] != x[b, i]
-            counts[b, m] = n
-
-
 def _differences(
     symmetric: Float[Tensor, "n_models n_sites n_sites"],
     x: Float[Tensor, "batch n_sites"],
     other: Float[Tensor, "batch n_negatives n_sites"],
-    flips: _Flips | None = None,
+    flips: Flips | None = None,
 ) -> Float[Tensor, "n_models batch n_negatives"]:
     """U(s) - U(s') of all models, by the flipped spins if they are given."""
     s = bits_to_spins(x)
@@ -132,33 +90,7 @@ def _differences(
         t = 2 * (other - x[:, None])
         heard = (t.flatten(0, 1) @ symmetric).unflatten(1, t.shape[:2])
         return (t * (2 * field[:, :, None] + heard)).sum(-1)
-    found = x.new_empty(len(symmetric), *other.shape[:2])
-    arrays = (array.contiguous().numpy() for array in (symmetric, field, s, found))
-    _sum_over_flips(*flips, *arrays)
-    return found
-
-
-@compiled
-def _sum_over_flips(sites, counts, symmetric, field, s, found):  # type: ignore[no-untyped-def]
-    """Fill ``found`` with sum_i t_i (2 field_i + (Jt)_i) over the flipped i."""
-    n_models, batch, n_negatives = found.shape
-    n_sites = s.shape[1]
-    t = np.zeros(n_sites, s.dtype)
-    for b in range(batch):
-        for m in range(n_negatives):
-            flipped = sites[b, m, : counts[b, m]]
-            for i in flipped:
-                t[i] = -2 * s[b, i]
-            for k in range(n_models):
-                total = s.dtype.type(0)
-                for i in flipped:
-                    row, heard = symmetric[k, i], s.dtype.type(0)
-                    for j in range(n_sites):
-                        heard += row[j] * t[j]
-                    total += t[i] * (heard + 2 * field[k, b, i])
-                found[k, b, m] = total
-            for i in flipped:
-                t[i] = 0
+    return flips.differences(symmetric, field, s)
 
 
 def _moments(
@@ -166,7 +98,7 @@ def _moments(
     other: Float[Tensor, "batch n_negatives n_sites"],
     drawn: Int[Tensor, "n_models batch n_draws"],
     share: Float[Tensor, "n_models batch n_draws"],
-    flips: _Flips | None = None,
+    flips: Flips | None = None,
 ) -> Float[Tensor, "n_models n_sites n_sites"]:
     """Sums of responsibility times t (s + t/2)' over the sampled states, t = s' - s.
 
@@ -178,27 +110,4 @@ def _moments(
         t = 2 * (other[rows, drawn] - x[:, None])
         shared = (t * share[..., None]).flatten(1, 2)
         return shared.mT @ (s[:, None] + t / 2).flatten(1, 2)
-    found = x.new_zeros(len(drawn), x.shape[1], x.shape[1])
-    arrays = (array.contiguous().numpy() for array in (s, drawn, share, found))
-    _add_flipped_rows(*flips, *arrays)
-    return found
-
-
-@compiled
-def _add_flipped_rows(sites, counts, s, drawn, share, found):  # type: ignore[no-untyped-def]
-    """Add share t_i (s + t/2)' to row i for the flipped i; of them, s + t/2 is 0."""
-    n_models, batch, n_draws = drawn.shape
-    n_sites = s.shape[1]
-    middle = np.empty(n_sites, s.dtype)
-    for k in range(n_models):
-        for b in range(batch):
-            for d in range(n_draws):
-                m = drawn[k, b, d]
-                flipped = sites[b, m, : counts[b, m]]
-                middle[:] = s[b]
-                for i in flipped:
-                    middle[i] = 0
-                for i in flipped:
-                    row, weight = found[k, i], -2 * s[b, i] * share[k, b, d]
-                    for j in range(n_sites):
-                        row[j] += weight * middle[j]
+    return flips.moments(s, drawn, share)

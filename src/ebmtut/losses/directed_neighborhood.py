@@ -32,6 +32,20 @@ class DirectedNeighborhood:
         ``neighbors[i]`` lists the neighbours of state ``i``, at least one.
     index
         Maps states to their rows in ``states``.
+
+    Examples
+    --------
+    One bit rises, and 11 falls to 00. From 01 or 10 the step leads to 11, whose inverse
+    neighbourhood has two states with one neighbour each: they weigh 2.
+
+    >>> from ebmtut.losses import DirectedNeighborhood
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.states import enumerate_states, states_to_index
+    >>> states, near = enumerate_states(2).float(), ((1, 2), (3,), (3,), (0,))
+    >>> rising = DirectedNeighborhood(states, near, states_to_index)
+    >>> negatives = rising.negatives(states, 5, generator=make_generator(0))
+    >>> negatives.log_weight.exp()[:, 0]  # of 00, 01, 10 and 11
+    tensor([0.5000, 2.0000, 2.0000, 1.0000])
     """
 
     states: Float[Tensor, "n_all n_sites"]

@@ -1,4 +1,4 @@
-"""The Kolmogorov equation as a loss: what a flow's weights would still change."""
+"""The residual of the Kolmogorov equation as a loss, with its Stein control variate."""
 
 import torch
 from jaxtyping import Float

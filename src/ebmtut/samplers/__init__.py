@@ -1,4 +1,10 @@
-"""Samplers of p(x) ∝ exp(-E(x)) on bits and real vectors, and their loop."""
+"""Samplers of p(x) ∝ exp(-E(x)) on bits and real vectors, and their loop.
+
+``ais`` has annealed importance sampling and sequential Monte Carlo, ``informed`` the
+proposal of Gibbs-with-gradients, ``discrete_langevin`` DULA and DMALA, ``langevin`` the
+Langevin step, which is also that of recovery likelihood's chains in ``conditional``,
+and ``interpolation`` the spherical interpolation of noise between two samples.
+"""
 
 from ebmtut.samplers.ais import AnnealedSamples, annealed_importance_sampling
 from ebmtut.samplers.block_gibbs import block_gibbs

@@ -1,6 +1,5 @@
 """Annealed importance sampling, and sequential Monte Carlo along the same path."""
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,7 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, DivergenceError, Probability, checked
-from ebmtut.importance import systematic_resampling
+from ebmtut.importance import (
+    effective_sample_size,
+    estimate_log_mean_exp,
+    systematic_resampling,
+)
 from ebmtut.paths import AnnealingPath, BasePath
 
 __all__ = ["AnnealedSamples", "annealed_importance_sampling"]
@@ -83,17 +86,16 @@ def annealed_importance_sampling(
     n_resampled = 0
     for k in range(1, n_steps + 1):
         log_weights += path.time_derivative(x).double() / n_steps
-        share = log_weights.softmax(0)
-        if 1 / float(n * (share * share).sum()) < resample_below:
+        if n_nan := int(log_weights.isnan().sum()):
+            raise DivergenceError(
+                f"{n_nan} of {n} weights are NaN, because energies are", k
+            )
+        if resample_below and effective_sample_size(log_weights) < resample_below:
             shift = torch.rand(
                 (), generator=generator, device=x.device, dtype=torch.float32
             )
-            x = x[systematic_resampling(share, n, shift)]
-            log_weights.fill_(float(log_weights.logsumexp(0)) - math.log(n))
+            x = x[systematic_resampling(log_weights.softmax(0), n, shift)]
+            log_weights.fill_(estimate_log_mean_exp(log_weights).value)
             n_resampled += 1
         x = kernel(x, k / n_steps, generator=generator)
-    if n_nan := int(log_weights.isnan().sum()):
-        raise DivergenceError(
-            f"{n_nan} of {n} weights are NaN, because energies are", -1
-        )
     return AnnealedSamples(x, log_weights, n_resampled)

@@ -1,6 +1,7 @@
-"""States between two progressive samples: every draw is a function of normals.
+"""Spherical interpolation between two progressive samples.
 
-Noise between that of two runs gives states between theirs.
+A sample is a function of standard normals: normals between those of two runs give a
+sample between theirs.
 """
 
 from typing import Annotated

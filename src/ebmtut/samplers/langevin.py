@@ -1,8 +1,9 @@
 """Langevin dynamics on real vectors, with and without an acceptance test.
 
 A step of size delta moves every chain by half delta squared down the energy's gradient
-and by noise of standard deviation delta (Gao et al., 2021, Equation 4). The Metropolis
-test of MALA (Roberts and Tweedie, 1996) removes the bias of the step.
+and by noise of standard deviation delta (Gao et al., 2021, Equation 4, for recovery
+likelihood). The Metropolis test of MALA (Roberts and Tweedie, 1996) removes the bias of
+the step.
 """
 
 from collections.abc import Callable

@@ -19,10 +19,9 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
-from ebmtut._gpu import runs_triton
 from ebmtut.checks import InputError, check_counts, check_type, checked, shown
 from ebmtut.kernels.exponentials import exponentials
-from ebmtut.kernels.gibbs_ot import CompiledChain
+from ebmtut.kernels.gibbs_ot import CompiledChain, chain_by_kernel
 from ebmtut.tensor_checks import check_finite
 from ebmtut.transport._problem import as_temperatures, check_problem
 from ebmtut.transport.duals import chain_value, feasible_duals_of
@@ -38,7 +37,6 @@ __all__ = [
 ]
 
 _DRAWS = 2**16  # exponentials held at a time: they stay in the cache
-_FEW = 16  # problems, below which plain torch finds the extremes on a GPU
 
 
 def gibbs_ot_iteration(
@@ -87,8 +85,9 @@ class PlainChain:
         q: Float[Tensor, "batch m2"],
         cost: Float[Tensor, "m1 m2"],
         g: Float[Tensor, "batch m1"],
+        iteration: Callable[..., tuple[Tensor, ...]] = gibbs_ot_iteration,
     ) -> None:
-        self.q, self.cost = q, cost
+        self.q, self.cost, self.iteration = q, cost, iteration
         rows = (p > 0).any(0)
         self.h_places = (q > 0).flatten().nonzero()[:, 0]
         self.g_places = rows.expand_as(p).flatten().nonzero()[:, 0]
@@ -115,13 +114,9 @@ class PlainChain:
         for temperature, draws in zip(temperatures, theta.to(self.p), strict=True):
             theta_h.view(-1).index_copy_(0, self.h_places, draws[:n_h])
             theta_g.view(-1).index_copy_(0, self.g_places, draws[n_h:])
-            self.iterate(temperature, theta_h, theta_g)
-
-    def iterate(self, temperature: Tensor, theta_h: Tensor, theta_g: Tensor) -> None:
-        """Do one iteration."""
-        self.g, self.h, self.U, self.L = gibbs_ot_iteration(
-            self.g, self.p, self.q, self.cost, temperature, theta_h, theta_g
-        )
+            self.g, self.h, self.U, self.L = self.iteration(
+                self.g, self.p, self.q, self.cost, temperature, theta_h, theta_g
+            )
 
     def statistics(self, complete: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the last g, h, U and L, always complete."""
@@ -134,35 +129,12 @@ class PlainChain:
         return feasible_duals_of(self.p, self.q, self.cost, g=self.U).value
 
 
-class TritonChain(PlainChain):
-    """`PlainChain` whose extremes a GPU's kernel finds; nothing waits for the GPU."""
-
-    def __init__(self, p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> None:
-        super().__init__(p, q, cost, g)
-        self.cost_t = cost.T.contiguous()
-
-    def iterate(self, temperature: Tensor, theta_h: Tensor, theta_g: Tensor) -> None:
-        """Do one iteration, as `gibbs_ot_iteration` says."""
-        from ebmtut.kernels.min_plus_triton import least_sums_over
-
-        self.L = -least_sums_over(-self.g.T[None], self.cost)[0]
-        noise = theta_h * temperature[0] / self.q
-        self.h = torch.where(self.q > 0, self.L + noise, torch.inf)
-        self.U = least_sums_over(self.h.T[None], self.cost_t)[0]
-        noise = theta_g * temperature[1] / self.p
-        self.g = torch.where(self.p > 0, self.U - noise, -torch.inf)
-
-
 Chain = PlainChain | CompiledChain
 
 
 def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
     """Make the chain that is fastest on the tensors' device."""
-    # A tile of the kernel holds problems side by side: with few it is mostly empty.
-    if runs_triton(p) and len(p) >= _FEW:
-        return TritonChain(p, q, cost, g)
-    kind = CompiledChain if p.device.type == "cpu" else PlainChain
-    return kind(p, q, cost, g)
+    return chain_by_kernel(PlainChain, p, q, cost, g)
 
 
 def advance(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.experiment import Outcome
 from ebmtut.experiments.got import lines
 from ebmtut.experiments.got.lines import DUAL_ERROR, Method, anneal, uniform_coulomb
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -143,7 +143,7 @@ def check_coulomb(result: Result) -> Verdicts:
     yield claim(crowded, even, "at most", GIBBS_BOUNDARY, **of)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = lines.coupling_row(
     id="got/coulomb",
     title="Two electrons on a line",
     presets={
@@ -151,16 +151,9 @@ EXPERIMENT = Experiment(
         "full": CoulombConfig(n_seeds=20),
         "paper": CoulombConfig(),
     },
-    cells=lambda config: lines.cells_of(
-        methods_of(asdict(config)), config.budgets, config.n_points
-    ),
-    # The other methods are deterministic.
-    n_seeds=lambda config, cell: config.n_seeds if cell[0] == "Gibbs-OT" else 1,
+    cells=lines.cells_of(methods_of),
     job=coulomb_job,
-    devices=("cpu", "cuda"),
-    arrays={"coupling": "{cell}"},
     extras=exact_coupling,
-    baseline=lines.one_iteration,
     figure=draw_coulomb,
     check=check_coulomb,
     parallel=False,  # seconds of work

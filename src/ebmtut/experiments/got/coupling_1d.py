@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut import transport
-from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.experiment import Outcome
 from ebmtut.experiments.got import lines
 from ebmtut.experiments.got.lines import LineProblem, Method, anneal, two_modes
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -185,7 +185,7 @@ def check_coupling(result: Result) -> Verdicts:
         yield claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = lines.coupling_row(
     id="got/coupling-1d",
     title="Couplings of two distributions on a line",
     presets={
@@ -193,16 +193,9 @@ EXPERIMENT = Experiment(
         "full": CouplingConfig(n_seeds=20),
         "paper": CouplingConfig(),
     },
-    cells=lambda config: lines.cells_of(
-        methods_of(asdict(config)), config.budgets, config.n_points
-    ),
-    # The other methods are deterministic.
-    n_seeds=lambda config, c: config.n_seeds if c[0].startswith("Gibbs-OT") else 1,
+    cells=lines.cells_of(methods_of),
     job=coupling_job,
-    devices=("cpu", "cuda"),
-    arrays={"coupling": "{cell}"},
     extras=the_optimum,
-    baseline=lines.one_iteration,
     figure=draw_coupling,
     check=check_coupling,
     parallel=False,  # their times are part of the result

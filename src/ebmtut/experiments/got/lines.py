@@ -1,9 +1,10 @@
 """Masses on a line: the small problems of Section 6.1, and what couples them."""
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.checks import NonNegative, Range, checked
-from ebmtut.experiments.experiment import Cells
+from ebmtut.experiments.experiment import Cells, Experiment
 from ebmtut.plotting import COLORS, OKABE_ITO
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -96,17 +97,19 @@ def uniform_coulomb(n: int) -> LineProblem:
     return LineProblem(x, mass, mass, transport.cost_matrix(x, x, "coulomb"))
 
 
-def cells_of(methods: Iterable[Method], budgets: Sequence[int], n_points: int) -> Cells:
-    """Name a cell for every method and budget."""
-    return {
+def cells_of(
+    methods_of: Callable[[Mapping[str, Any]], list[Method]],
+) -> Callable[[Any], Cells]:
+    """Name a cell for every method of a configuration and every budget."""
+    return lambda config: {
         (method.key, str(budget)): {
             "solver": method.solver,
             "parameter": method.parameter,
             "budget": budget,
-            "n_points": n_points,
+            "n_points": config.n_points,
         }
-        for method in methods
-        for budget in budgets
+        for method in methods_of(asdict(config))
+        for budget in config.budgets
     }
 
 
@@ -187,3 +190,14 @@ def one_iteration(result: Result) -> Result:
         for method, row in result.scalars["table"].items()
     }
     return replace(result, scalars=result.scalars | {"table": table})
+
+
+#: An experiment that couples the masses of a line: the cells and the job differ.
+coupling_row = partial(
+    Experiment,
+    # The other methods are deterministic.
+    n_seeds=lambda config, cell: config.n_seeds if "Gibbs-OT" in cell[0] else 1,
+    devices=("cpu", "cuda"),
+    arrays={"coupling": "{cell}"},
+    baseline=one_iteration,
+)
