@@ -1,4 +1,4 @@
-"""Learning restricted Boltzmann machines: Algorithm 1, and its rivals.
+"""Learning restricted Boltzmann machines: Algorithm 1, and competing methods.
 
 Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1 and Section 5.4. The
 methods differ in one line, where samples of the current model come from.

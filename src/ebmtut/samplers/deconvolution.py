@@ -1,4 +1,4 @@
-"""Gibbs sampling of binary deconvolution, the rival of max-product."""
+"""Gibbs sampling of binary deconvolution, a baseline of max-product."""
 
 import math
 
