@@ -191,8 +191,8 @@ def test_front_door_leads_to_the_front_page(desk, address):
 def test_pages_on_a_phone(phone, address, widget_pages):
     """No error there either, where scripts see a narrow window from the beginning.
 
-    Each control of a widget is tall enough for a finger. Other pages have the scripts of
-    the theme only, and are narrowed when open.
+    Each control of a widget is tall enough for a finger. Other pages have the scripts
+    of the theme only, and are narrowed when open.
     """
     wrong = look(
         phone,
