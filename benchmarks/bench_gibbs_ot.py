@@ -56,6 +56,7 @@ from ebmtut.schedules import geometric
 from ebmtut.transport import (
     WarmChains,
     WNMFConfig,
+    annealed_temperatures,
     as_measures,
     bregman_admm,
     constant_temperatures,
@@ -67,7 +68,6 @@ from ebmtut.transport import (
     grid_dual_value,
     grid_gibbs_pass,
     marginal_error,
-    paper_cooling,
     sinkhorn,
     temperatures_of,
     wnmf_epoch,
@@ -163,7 +163,7 @@ def measure_line() -> list[dict]:
             dtype: torch.dtype = torch.float64,
         ) -> Callable:
             cast = tuple(x.to(dtype) for x in problem)
-            schedule = paper_cooling(budget, N, power=power)
+            schedule = annealed_temperatures(budget, N, power=power)
             return lambda seed=0: run(*cast, schedule, generator=make_generator(seed))
 
         def dual_errors(

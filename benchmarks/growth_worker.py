@@ -43,7 +43,7 @@ def transport(party: str, n: int, *, plane: bool) -> tuple:
 
     from ebmtut.experiments.got.lines import two_modes
     from ebmtut.random import make_generator
-    from ebmtut.transport import cost_matrix, gibbs_ot, paper_cooling, sinkhorn
+    from ebmtut.transport import annealed_temperatures, cost_matrix, gibbs_ot, sinkhorn
 
     torch.set_num_threads(1)
     problem = two_modes(n)[1:]
@@ -52,7 +52,7 @@ def transport(party: str, n: int, *, plane: bool) -> tuple:
         problem = (*problem[:2], cost_matrix(x, y))
     budget = ITERATIONS[n]
     if party == "ours":
-        schedule = paper_cooling(budget, n, power=2.0)
+        schedule = annealed_temperatures(budget, n, power=2.0)
         return lambda: gibbs_ot(*problem, schedule, generator=make_generator(0)), budget
     if party == "POT":
         return lambda: sinkhorn(*problem, 0.5 / n, budget), budget

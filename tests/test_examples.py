@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ebmtut
+from tools import api_pages
 
 FOLDER = Path(ebmtut.__file__).parent
 PACKAGES = (
@@ -45,15 +46,26 @@ def test_examples_run(name):
     assert not runner.failures, "".join(found)
 
 
-def test_entry_points_have_examples():
-    """Each package has examples at the names with which readers begin."""
-    counts = {}
+def test_an_entry_point_has_an_example_where_a_page_teaches_it():
+    """What has an example leads to its page, and what a page teaches has an example."""
+    pages, with_both, wrong = api_pages.lessons(), 0, []
     for package in PACKAGES:
         module = importlib.import_module(f"ebmtut.{package}")
-        docs = [inspect.getdoc(getattr(module, name)) or "" for name in module.__all__]
-        counts[package] = sum(">>>" in doc for doc in docs)
-    assert min(counts.values()) >= 3, counts
-    assert sum(counts.values()) >= 70, counts
+        for name in module.__all__:
+            if not callable(value := getattr(module, name)):
+                continue
+            example = ">>>" in (inspect.getdoc(value) or "")
+            taught = api_pages.lesson_of(name, pages) is not None
+            with_both += example and taught
+            if example != taught:
+                wrong.append(f"{package}.{name}")
+    assert not wrong, wrong
+    assert with_both >= 100
+
+
+def test_pages_that_explain_are_there():
+    labels = {page.label for page in api_pages.lessons()}
+    assert api_pages.EXPLAINED_IN.keys() <= labels
 
 
 def test_a_wrong_example_is_caught():

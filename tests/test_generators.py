@@ -48,7 +48,7 @@ from ebmtut.training.eb_gfn import EBGFNConfig, train_eb_gfn
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.training.set_policy import train_set_policy
 from ebmtut.transport.gibbs_ot import standard_exponential
-from ebmtut.widgets import message_explorer, price_explorer, transport_explorer
+from ebmtut.widgets import dual_explorer, message_explorer, transport_explorer
 
 X = enumerate_states(4, dtype=torch.float32)
 LATTICE = energies.LatticeIsing(3, 0.1)
@@ -297,7 +297,7 @@ CALLS = {
     "perturb_and_max_product": lambda g: message_passing.perturb_and_max_product(
         MACHINE, 2, 1, generator=g
     ),
-    "price_explorer": lambda g: price_explorer(generator=g),
+    "dual_explorer": lambda g: dual_explorer(generator=g),
     "random_graphs": lambda g: data.random_graphs("erdos-renyi", 2, 3, 4, generator=g),
     "random_rbm": lambda g: losses.random_rbm(2, 3, generator=g),
     "run_chain": lambda g: samplers.run_chain(
@@ -320,7 +320,7 @@ CALLS = {
         MACHINE, 2, generator=g
     ),
     "train": training,
-    "train_image_judge": lambda g: metrics.train_image_judge(
+    "train_image_classifier": lambda g: metrics.train_image_classifier(
         torch.zeros(4, 8, 8), torch.arange(4), generator=g, n_steps=2
     ),
     "train_graph_flow": lambda g: train_graph_flow(

@@ -35,6 +35,37 @@ GROUPS = {
     "own-data": "Your own data",
 }
 OTHERS = "More"
+# Pages that explain what these names compute without naming them, by their labels.
+EXPLAINED_IN = {
+    "basics": (
+        "annealed_importance_sampling",
+        "boltzmann_gibbs",
+        "color_gibbs",
+        "ising_gibbs",
+        "mala",
+    ),
+    "ed-ising": ("rmse",),
+    "ed-record": ("ResNetEnergy", "dula"),
+    "recovery": ("denoising_score_matching_loss",),
+    "drl-images": ("frechet_distance",),
+    "recovery-record": ("hmc", "precision_recall"),
+    "perturb-and-max-product": (
+        "bit_moments",
+        "clamp_unaries",
+        "log_partition_bound",
+        "mplp",
+    ),
+    "pmp-ising": ("mmd", "pair_covariances"),
+    "pmp-deconvolution": ("or_to_child",),
+    "pmp-record": ("relax",),
+    "gibbs-ot": ("c_transform",),
+    "got-one-dimensional": ("sinkhorn",),
+    "got-wnmf": ("mirror_step",),
+    "flow-ising": ("lattice_log_partition",),
+    "flow-densities": ("BitsGFlowNet",),
+    "dnfs-combinatorial": ("dmala",),
+    "own-bits": ("gwg", "log_partition_uniform"),
+}
 
 
 def collect() -> dict[str, list[str]]:
@@ -69,7 +100,7 @@ def write_pages(folder: Path) -> list[Path]:
 
 
 class Lesson(NamedTuple):
-    """A page of a chapter: its folder, its label, the names that its code mentions."""
+    """A page of a chapter: its folder, its label, the names that it teaches."""
 
     chapter: str
     label: str
@@ -77,7 +108,7 @@ class Lesson(NamedTuple):
 
 
 def lessons(root: Path = ROOT) -> list[Lesson]:
-    """Read which names the pages of each chapter mention, first pages first."""
+    """Read which names the pages of each chapter teach, first pages first."""
     found = []
     for chapter in GROUPS:
         paths = sorted(root.glob(f"book/{chapter}/*.ipynb"))
@@ -85,9 +116,11 @@ def lessons(root: Path = ROOT) -> list[Lesson]:
         for path in [*root.glob(f"book/{chapter}.ipynb"), *paths]:
             cells = json.loads(path.read_text("utf-8"))["cells"]
             label = re.match(r"\s*\(([\w-]+)\)=", "".join(cells[0]["source"]))
-            if label and not is_notes(path):
-                names = frozenset(name for cell in cells for name in _names_in(cell))
-                found.append(Lesson(chapter, label[1], names))
+            if label:
+                names = set(EXPLAINED_IN.get(label[1], ()))
+                if not is_notes(path):
+                    names.update(name for cell in cells for name in _names_in(cell))
+                found.append(Lesson(chapter, label[1], frozenset(names)))
     return found
 
 
@@ -106,7 +139,7 @@ def _names_in(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def lesson_of(name: str, pages: Sequence[Lesson]) -> Lesson | None:
-    """Return the first page that mentions a name; None if no page does."""
+    """Return the first page that teaches a name; None if no page does."""
     return next((page for page in pages if name in page.names), None)
 
 

@@ -115,6 +115,13 @@ PLACE = """e => {
   return (value - low) / (high - low);
 }"""
 
+# Controls of widgets that are lower than a finger needs, with their heights.
+SMALL_CONTROLS = """() => [...document.querySelectorAll(
+    ".explorer :is(input, select, button)")]
+  .map(e => [e, e.getBoundingClientRect().height])
+  .filter(([e, height]) => e.checkVisibility() && height < 44)
+  .map(([e, height]) => `${e.className} is ${height} px high, at least 44`)"""
+
 
 @dataclass
 class Visit:
@@ -147,6 +154,11 @@ class Visit:
         """Return everything that is wrong with the page now, one line each."""
         self.wait_for_widgets()
         return [*self.problems, *self.page.evaluate(WRONG)]
+
+    def small_controls(self) -> list[str]:
+        """Return the controls of widgets that are lower than 44 px."""
+        small: list[str] = self.page.evaluate(SMALL_CONTROLS)
+        return small
 
     def dead_sliders(self) -> list[str]:
         """Move every slider by keyboard and by mouse; return those without effect."""

@@ -180,7 +180,7 @@ def geometric_noise(
     n_ratios = n_levels + 1 if noisy_data else n_levels
     growth = (last / first) ** (1.0 / (n_ratios - 1))
     ratios = [first * growth**k for k in range(n_ratios)]
-    # Noise over signal r leaves the signal 1 / (1 + r^2) of the variance.
+    # At a noise-to-signal ratio r the signal has 1 / (1 + r^2) of the variance.
     left = [1.0 / (1.0 + ratio**2) for ratio in ratios]
     if not noisy_data:
         left = [1.0, *left]

@@ -191,9 +191,15 @@ def test_front_door_leads_to_the_front_page(desk, address):
 def test_pages_on_a_phone(phone, address, widget_pages):
     """No error there either, where scripts see a narrow window from the beginning.
 
-    Other pages have the scripts of the theme only, and are narrowed when open.
+    Each control of a widget is tall enough for a finger. Other pages have the scripts
+    of the theme only, and are narrowed when open.
     """
-    wrong = look(phone, address, [*widget_pages, SOME_OF_THE_REFERENCE[0]])
+    wrong = look(
+        phone,
+        address,
+        [*widget_pages, SOME_OF_THE_REFERENCE[0]],
+        lambda visit, page: visit.small_controls(),
+    )
     assert not wrong, "\n".join(wrong)
 
 

@@ -10,7 +10,7 @@ from ebmtut.metrics import (
     BernoulliProposal,
     Estimate,
     HistogramProposal,
-    ImageJudge,
+    ImageClassifier,
     PlaneGrid,
     bits_per_dimension,
     class_score,
@@ -27,7 +27,7 @@ from ebmtut.metrics import (
     precision_recall,
     rmse,
     sample_by_proposal,
-    train_image_judge,
+    train_image_classifier,
 )
 from ebmtut.random import make_generator
 
@@ -55,7 +55,7 @@ def flat(energy=energy, n_sites=8, **how):
 
 
 def judged(images, labels=5):
-    train_image_judge(images, torch.zeros(labels).long(), generator=G)
+    train_image_classifier(images, torch.zeros(labels).long(), generator=G)
 
 
 CASES = {
@@ -102,7 +102,7 @@ CASES = {
     "independent": (lambda: covariance_error(X, 0 * COVARIANCES), "truth must have a"),
     "energies": (lambda: bits_per_dimension(X[0] / 0, 1), "energies must be"),
     "estimate": (lambda: rmse(X, GRID), r"estimate must have shape \(2, 2\)"),
-    "image": (lambda: ImageJudge(8).features(torch.zeros(3, 9, 9)), "images must"),
+    "image": (lambda: ImageClassifier(8).features(torch.zeros(3, 9, 9)), "images must"),
     "labels": (lambda: judged(torch.zeros(5, 8, 8), 2), "labels must"),
     "bytes": (lambda: judged(torch.full((5, 8, 8), 255.0)), "images must"),
 }

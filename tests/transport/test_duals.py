@@ -6,6 +6,7 @@ import torch
 from ebmtut.random import make_generator
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
+    annealed_temperatures,
     c_transform,
     chain_value,
     constant_temperatures,
@@ -16,7 +17,6 @@ from ebmtut.transport import (
     feasible_plan,
     gibbs_ot,
     marginal_error,
-    paper_cooling,
     temperatures_of,
     transport_plan,
 )
@@ -116,7 +116,7 @@ def test_sparse_plan_has_the_right_entries_but_not_the_right_marginals():
         permutation,
         permutation,
         cost,
-        paper_cooling(5000, 8),
+        annealed_temperatures(5000, 8),
         generator=make_generator(0),
     )
     plan = transport_plan(permutation, permutation, cost, end.U, end.L)

@@ -12,6 +12,7 @@ from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     WarmChains,
+    annealed_temperatures,
     chain_value,
     constant_temperatures,
     dual_value,
@@ -19,7 +20,6 @@ from ebmtut.transport import (
     gibbs_ot,
     gibbs_ot_iteration,
     gibbs_ot_reference,
-    paper_cooling,
     temperatures_of,
 )
 
@@ -75,7 +75,7 @@ def test_compiled_chain_equals_plain_chain(
     p, q, cost = problem(
         m1, m2, batch=batch, zeros=zeros, forbidden=forbidden, dtype=dtype
     )
-    schedule = paper_cooling(30, m1)
+    schedule = annealed_temperatures(30, m1)
     fast, plain = (
         run(p, q, cost, schedule, trace_every=10, generator=make_generator(1))
         for run in (gibbs_ot, gibbs_ot_reference)
@@ -109,7 +109,7 @@ def test_batch_equals_loop(problem):
 @every_run
 def test_warm_start_equals_continuing(run, problem):
     p, q, cost = problem(9, 8, zeros=0.3)
-    schedule = paper_cooling(30, 9)
+    schedule = annealed_temperatures(30, 9)
     whole = run(p, q, cost, schedule, generator=make_generator(3))
     generator = make_generator(3)
     half = run(p, q, cost, schedule[:24], generator=generator)
@@ -208,7 +208,7 @@ def test_statistics_overshoot_but_their_c_transform_does_not(problem):
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(m1=st.integers(1, 6), m2=st.integers(1, 6), seed=st.integers(0, 10**6))
-def test_cooling_reaches_the_exact_cost(problem, m1, m2, seed):
+def test_annealing_reaches_the_exact_cost(problem, m1, m2, seed):
     """At equilibrium W - V(g, h) is Gamma(m1 + m2 - 1) T in the limit T to 0."""
     p, q, cost = problem(m1, m2, seed=seed)
     last = 1e-4

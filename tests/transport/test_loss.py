@@ -16,7 +16,7 @@ from ebmtut.transport import (
 )
 
 
-def cooling(last, n):
+def annealing(last, n):
     return temperatures_of(lambda k: last ** (k / (n - 1)), n)
 
 
@@ -68,7 +68,7 @@ def test_warm_sinkhorn_has_the_potentials_of_the_entropic_plan(problem):
 
 def test_gibbs_ot_gradients_reach_the_exact_duals(problem):
     p, q, cost = problem(4, 3)
-    oracle = gibbs_ot_oracle(cooling(1e-5, 20_000), generator=make_generator(0))
+    oracle = gibbs_ot_oracle(annealing(1e-5, 20_000), generator=make_generator(0))
     leaves = [x.clone().requires_grad_() for x in (p, q)]
     loss = wasserstein_loss(*leaves, cost, oracle=oracle)
     loss.backward()

@@ -8,13 +8,13 @@ import torch
 from ebmtut.random import make_generator
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
+    annealed_temperatures,
     constant_temperatures,
     dual_value,
     exact_ot,
     gibbs_ot,
     has_mixed,
     has_settled,
-    paper_cooling,
     relative_gap,
     temperatures_of,
 )
@@ -85,7 +85,7 @@ def test_relative_gap_of_any_cost(problem, unit, gap):
 
 def test_schedules():
     assert constant_temperatures(0.3, 2).tolist() == [0.3] * 4
-    T = paper_cooling(50, 128)
+    T = annealed_temperatures(50, 128)
     assert T.shape == (100,)
     for n in (1, 20, 50):
         expected = 2.0 * (1 / 50**4) ** (n / 50) / 128

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.random import make_generator
-from ebmtut.transport import cost_matrix, paper_cooling, standard_exponential
+from ebmtut.transport import annealed_temperatures, cost_matrix, standard_exponential
 
 
 def power_cost(x, y, power=2.0):
@@ -102,7 +102,7 @@ def test_a_chain_on_a_line_changes_no_bit(shape, dtype, zeros):
     if zeros == 0:
         assert short.monge is not None
     whole.monge = whole.pruning = None
-    schedule = paper_cooling(60, shape[0], power=2.0).view(-1, 2).to(dtype)
+    schedule = annealed_temperatures(60, shape[0], power=2.0).view(-1, 2).to(dtype)
     for turn, part in enumerate(schedule.split(17)):
         draws = standard_exponential(
             len(part), short.n_draws, generator=make_generator(turn)

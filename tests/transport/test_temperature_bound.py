@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 from ebmtut.random import make_generator
 from ebmtut.transport import (
+    annealed_temperatures,
     bounded_gibbs_ot,
     constant_temperatures,
     dual_value,
@@ -15,7 +16,6 @@ from ebmtut.transport import (
     gibbs_ot,
     half_step_distribution,
     largest_of_exponentials,
-    paper_cooling,
     simulate_martingale,
     temperature_bound,
 )
@@ -86,7 +86,7 @@ def test_r_is_a_martingale(problem):
     p, q, cost = problem(4, 3)
     n = 40_000
     runs = simulate_martingale(
-        p, q, cost, paper_cooling(8, 4), n_chains=n, generator=make_generator(0)
+        p, q, cost, annealed_temperatures(8, 4), n_chains=n, generator=make_generator(0)
     )
     assert runs.V.shape == runs.r.shape == (n, 16)
     # z^1 = (L^1, U^0) is the same for all chains.
@@ -104,7 +104,7 @@ def test_r_is_a_martingale(problem):
 def test_steps_down_are_bounded(problem):
     """Lemma B.3: r^n - r^(n + 1) <= C^n T^(n), surely, and C is sharp."""
     p, q, cost = problem(4, 3)
-    schedule = paper_cooling(8, 4)
+    schedule = annealed_temperatures(8, 4)
     runs = simulate_martingale(
         p, q, cost, schedule, n_chains=20_000, generator=make_generator(0)
     )
@@ -153,7 +153,7 @@ def test_bound_is_where_v_stands_still(problem):
         assert float(bound) == pytest.approx(float(expected), rel=1e-10)
 
 
-def test_bounded_cooling_respects_the_bound_and_converges(problem):
+def test_bounded_annealing_respects_the_bound_and_converges(problem):
     p, q, cost = problem(6, 5)
     run = bounded_gibbs_ot(
         p, q, cost, 4000, start=1.0, fraction=0.8, every=40, generator=make_generator(0)

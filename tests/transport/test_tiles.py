@@ -8,7 +8,7 @@ from ebmtut.kernels import gibbs_ot as compiled
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.tiles import pruning_for
 from ebmtut.random import make_generator
-from ebmtut.transport import paper_cooling
+from ebmtut.transport import annealed_temperatures
 from ebmtut.transport.gibbs_ot import standard_exponential
 
 N_ITERATIONS = 60
@@ -67,7 +67,9 @@ CASES = {
 def test_pruning_changes_no_bit(shape, options):
     p, q, cost = line(*shape, **options)
     pruned, whole = chains(p, q, cost)
-    schedule = paper_cooling(N_ITERATIONS, shape[0], power=2.0).view(-1, 2).to(p)
+    schedule = (
+        annealed_temperatures(N_ITERATIONS, shape[0], power=2.0).view(-1, 2).to(p)
+    )
     if "zeros" not in options:
         assert pruned.pruning is not None
     for turn, part in enumerate(schedule.split(17)):
@@ -86,7 +88,7 @@ def test_pruning_changes_no_bit(shape, options):
 def least_share(p, q, cost):
     """The least fraction of tiles that had to be evaluated with slacks."""
     chain, _ = chains(p, q, cost)
-    schedule = paper_cooling(12, len(p), power=2.0).view(-1, 2).to(p)
+    schedule = annealed_temperatures(12, len(p), power=2.0).view(-1, 2).to(p)
     shares = []
     for turn, part in enumerate(schedule.split(1)):
         advance(chain, part, turn)

@@ -18,11 +18,11 @@ from ebmtut.widgets import (
     SmallGraph,
     collapse_explorer,
     discrepancy_explorer,
+    dual_explorer,
     encode_landscape,
     feature_explorer,
     message_explorer,
     particle_explorer,
-    price_explorer,
     recovery_explorer,
     transport_explorer,
     two_modes_explorer,
@@ -51,7 +51,7 @@ WIDGETS = {
     "collapse": collapse_explorer,
     "messages": lambda: drawn(message_explorer),
     "transport": lambda: drawn(transport_explorer),
-    "prices": lambda: drawn(price_explorer, n_iterations=50),
+    "prices": lambda: drawn(dual_explorer, n_iterations=50),
 }
 
 
@@ -109,4 +109,4 @@ def test_options_that_a_page_does_not_have_are_refused() -> None:
     with pytest.raises(TraitError):
         drawn(transport_explorer).schedule = "warm"
     with pytest.raises(TraitError):
-        drawn(price_explorer).schedule = "warm"
+        drawn(dual_explorer).schedule = "warm"

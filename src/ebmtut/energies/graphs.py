@@ -91,6 +91,15 @@ class MaxIndependentSet(GraphEnergy):
     ----------
     penalty, inverse_temperature
         lambda, at least 1, and 1/T.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch, MaxIndependentSet
+    >>> path = GraphBatch.from_edges([(3, [(0, 1), (1, 2)])])
+    >>> energy = MaxIndependentSet(path, penalty=2)
+    >>> energy(torch.tensor([[1.0, 0.0, 1.0]]))  # minus the size of the set
+    tensor([-2.])
     """
 
     @checked

@@ -103,6 +103,15 @@ class PerceptronEnergy(_Headed):
         Whether to divide hidden weights by their largest singular value, a step a call.
     generator
         Source of the weights; None takes a fresh one of seed 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import PerceptronEnergy
+    >>> energy = PerceptronEnergy((2,), (0.1, 0.5), hidden=8)
+    >>> x = torch.zeros(5, 2)
+    >>> energy(x, torch.zeros(5).long()).shape  # all of them at level 0
+    torch.Size([5])
     """
 
     @checked

@@ -79,6 +79,12 @@ def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_
     -------
     classes
         Labels 0, 1, ...; all 0 where the minimiser is unique up to a constant.
+
+    Examples
+    --------
+    >>> from ebmtut.exact import channel_classes, pooling_channel
+    >>> channel_classes(pooling_channel(2, 2))  # 01 and 10 have the same sum
+    tensor([0, 1, 1, 2])
     """
     reach = csr_array(torch.isfinite(log_q).cpu().numpy().astype(float))
     _, labels = connected_components(reach @ reach.T, directed=False)
@@ -90,7 +96,15 @@ def bernoulli_channel(
     n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
     eps: Fraction,
 ) -> Float64[Tensor, "n_all n_all"]:
-    """Channel log q(y|x) that flips every bit independently with probability eps."""
+    """Channel log q(y|x) that flips every bit independently with probability eps.
+
+    Examples
+    --------
+    >>> from ebmtut.exact import bernoulli_channel
+    >>> bernoulli_channel(1, 0.1).exp()
+    tensor([[0.9000, 0.1000],
+            [0.1000, 0.9000]], dtype=torch.float64)
+    """
     distance = _hamming_distances(n_sites)
     return distance * math.log(eps) + (n_sites - distance) * math.log1p(-eps)
 
@@ -99,7 +113,14 @@ def bernoulli_channel(
 def grid_channel(
     n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
 ) -> Float64[Tensor, "n_all n_all"]:
-    """Channel log q(y|x) that flips one bit, chosen uniformly (Appendix C.3)."""
+    """Channel log q(y|x) that flips one bit, chosen uniformly (Appendix C.3).
+
+    Examples
+    --------
+    >>> from ebmtut.exact import grid_channel
+    >>> grid_channel(2).exp()[0]  # from 00 to 01 and 10
+    tensor([0.0000, 0.5000, 0.5000, 0.0000], dtype=torch.float64)
+    """
     distance = _hamming_distances(n_sites)
     log_q = torch.full_like(distance, -math.inf)
     return log_q.masked_fill(distance == 1, -math.log(n_sites))
@@ -118,6 +139,15 @@ def pooling_channel(
     log_q
         ``(window + 1)**n_blocks`` values of y, in the order of the tuples of block
         sums.
+
+    Examples
+    --------
+    >>> from ebmtut.exact import pooling_channel
+    >>> pooling_channel(2, 2).exp()  # rows 00, 01, 10, 11; columns 0, 1, 2 ones
+    tensor([[1., 0., 0.],
+            [0., 1., 0.],
+            [0., 1., 0.],
+            [0., 0., 1.]], dtype=torch.float64)
     """
     if n_sites % window:
         raise InputError(f"window must divide n_sites={n_sites}, got {window}")

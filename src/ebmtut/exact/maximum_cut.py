@@ -35,6 +35,14 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     ------
     OptimumUnproved
         If the time was up; the message names the graph.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.exact import maximum_cuts
+    >>> triangle = GraphBatch.from_edges([(3, [(0, 1), (1, 2), (0, 2)])])
+    >>> maximum_cuts(triangle).value
+    tensor([2.])
     """
     x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")
     value = torch.zeros(len(graphs), dtype=torch.float32, device="cpu")

@@ -59,6 +59,14 @@ def maximum_independent_sets(
     ------
     OptimumUnproved
         If the time was up; the message names the graph.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.exact import maximum_independent_sets
+    >>> path = GraphBatch.from_edges([(3, [(0, 1), (1, 2)])])
+    >>> maximum_independent_sets(path).x
+    tensor([[1., 0., 1.]])
     """
     solve = _solver(solver)
     x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")

@@ -1,4 +1,4 @@
-"""Claims and their verdicts as a table, for the pages that keep the record."""
+"""Claims and their verdicts as a table, for the reproduction notes."""
 
 from collections.abc import Sequence
 

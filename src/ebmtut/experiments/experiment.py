@@ -82,8 +82,8 @@ class Experiment(Generic[C]):
     extras: Callable[..., Outcome] = lambda config, seed: Outcome()
     #: What the same run would have given if nothing had been learned (the model
     #: untrained, the bits independent, J = 0, one method no different from another),
-    #: with as much of the result as `check` reads. A claim of ours must fail there, or
-    #: be marked a sanity check.
+    #: with as much of the result as `check` reads. A claim of the book must fail
+    #: there, or be marked a sanity check.
     baseline: Callable[[Result], Result] | None = None
     #: Where its jobs can run: "cpu", "cuda" or both.
     devices: tuple[str, ...] = ("cpu",)

@@ -61,6 +61,16 @@ class HollowGraphTransformer(GraphWeights):
         Heads of every attention; divides the width.
     generator
         Source of the weights; None takes a fresh one of seed 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.flows import HollowGraphTransformer
+    >>> graphs = GraphBatch.from_edges([(3, [(0, 1), (1, 2)]), (2, [(0, 1)])])
+    >>> network = HollowGraphTransformer(width=8, n_heads=2)
+    >>> network.on(graphs)(torch.zeros(2, 3), torch.tensor([0.5, 0.5])).shape
+    torch.Size([2, 3])
     """
 
     @checked

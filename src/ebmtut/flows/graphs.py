@@ -75,6 +75,16 @@ class GraphFlowNetwork(GraphWeights):
         Features of a vertex and of a message; rounds that do not see its state.
     generator
         Source of the weights; None takes a fresh one of seed 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.flows import GraphFlowNetwork
+    >>> graphs = GraphBatch.from_edges([(3, [(0, 1), (1, 2)]), (2, [(0, 1)])])
+    >>> network = GraphFlowNetwork(width=8)
+    >>> network.on(graphs)(torch.zeros(2, 3), torch.tensor([0.5, 0.5])).shape
+    torch.Size([2, 3])
     """
 
     @checked

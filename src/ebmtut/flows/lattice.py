@@ -35,6 +35,18 @@ class OddLatticeNetwork(nn.Module):
         Hidden units of the gate.
     generator
         Source of the weights; None takes a fresh one of seed 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.flows import OddLatticeNetwork
+    >>> from ebmtut.random import make_generator
+    >>> network = OddLatticeNetwork(3, width=8, generator=make_generator(0))
+    >>> x = torch.zeros(1, 9)
+    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
+    >>> t = torch.tensor([0.5])
+    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
+    True
     """
 
     n_states = 2

@@ -50,6 +50,17 @@ def flow_distributions(
     See Also
     --------
     simulate : samples the process, for any number of sites.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.flows import Flow, OddLatticeNetwork, flow_distributions
+    >>> from ebmtut.paths import AnnealingPath
+    >>> network = OddLatticeNetwork(3, width=4, n_hidden=4)
+    >>> flow = Flow(AnnealingPath(LatticeIsing(3, 0.2)), network)
+    >>> p = flow_distributions(flow, 4)
+    >>> p.shape, round(float(p[-1].sum()), 6)
+    (torch.Size([5, 512]), 1.0)
     """
     n_sites = flow.path.n_sites
     check_range("n_states", flow.path.n_states, low=2, high=2)

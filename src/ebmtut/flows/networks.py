@@ -142,6 +142,18 @@ class HollowMLP(HollowNetwork):
         As in `HollowNetwork`.
     n_layers
         Matrices W_k, side by side; there is no depth.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.flows import HollowMLP
+    >>> from ebmtut.random import make_generator
+    >>> network = HollowMLP(6, width=8, generator=make_generator(0))
+    >>> x = torch.zeros(1, 6)
+    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
+    >>> t = torch.tensor([0.5])
+    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
+    True
     """
 
     @checked
@@ -240,6 +252,18 @@ class HollowConvolution(HollowNetwork):
         Sites a side of the window; None is the whole lattice.
     n_layers
         Layers after the window.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.flows import HollowConvolution
+    >>> from ebmtut.random import make_generator
+    >>> network = HollowConvolution(3, width=8, generator=make_generator(0))
+    >>> x = torch.zeros(1, 9)
+    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
+    >>> t = torch.tensor([0.5])
+    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
+    True
     """
 
     @checked
@@ -303,6 +327,12 @@ def window_offsets(
     -------
     offsets
         Sites, int64, (side**2, window**2 - 1); a column is at the same relative place.
+
+    Examples
+    --------
+    >>> from ebmtut.flows import window_offsets
+    >>> window_offsets(4, 3)[5]  # the eight sites around site 5
+    tensor([ 0,  1,  2,  4,  6,  8,  9, 10])
     """
     window = side if window is None else window
     check_range("window", window, low=2, high=side, integer=True)

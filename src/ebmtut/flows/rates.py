@@ -90,20 +90,20 @@ _RATES = {"one_way": one_way_rates, "reversible": reversible_rates}
 
 def _check_graphs(network: nn.Module, path: AnnealingPath) -> None:
     """Require a network of graphs to be on those of the path's target."""
-    theirs = getattr(network, "graphs", None)
-    ours = getattr(path.target, "graphs", None)
-    if theirs is None or ours is None or theirs is ours:
+    given = getattr(network, "graphs", None)
+    expected = getattr(path.target, "graphs", None)
+    if given is None or expected is None or given is expected:
         return
-    there, here = theirs.adjacency.device, ours.adjacency.device
+    there, here = given.adjacency.device, expected.adjacency.device
     if there != here:
         raise InputError(
             f"network must be on the device of its target's graphs, {here}, got one "
             f"with graphs on {there}"
         )
-    if not torch.equal(theirs.adjacency, ours.adjacency):
+    if not torch.equal(given.adjacency, expected.adjacency):
         raise InputError(
-            f"network must be on the target's {len(ours)} graphs, got one on "
-            f"{len(theirs)} others"
+            f"network must be on the target's {len(expected)} graphs, got one on "
+            f"{len(given)} others"
         )
 
 
@@ -143,9 +143,9 @@ class Flow:
         max_log_ratio: Positive | None = None,
     ) -> None:
         for name in ("n_sites", "n_states"):
-            theirs, ours = getattr(network, name, None), getattr(path, name)
-            if theirs is not None and theirs != ours:
-                raise InputError(f"network must have {name}={ours}, got {theirs}")
+            given, expected = getattr(network, name, None), getattr(path, name)
+            if given is not None and given != expected:
+                raise InputError(f"network must have {name}={expected}, got {given}")
         _check_graphs(network, path)
         self.path = path
         self.network = network

@@ -83,6 +83,17 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     ----------
     colors
         Colour of each site; sites of one colour must not interact (`lattice_coloring`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing, lattice_coloring
+    >>> from ebmtut.flows import gibbs_kernel
+    >>> from ebmtut.paths import AnnealingPath
+    >>> from ebmtut.random import make_generator
+    >>> kernel = gibbs_kernel(AnnealingPath(LatticeIsing(4, 0.2)), lattice_coloring(4))
+    >>> kernel(torch.zeros(5, 16), 0.5, generator=make_generator(0)).shape
+    torch.Size([5, 16])
     """
     check_shape("colors", colors, (path.n_sites,))
     classes = [colors == color for color in torch.unique(colors)]

@@ -77,6 +77,17 @@ def simulate_exact(
     ------
     DivergenceError
         If a rate or an energy is not finite; names the time and the largest ratio.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.flows import Flow, OddLatticeNetwork, simulate_exact
+    >>> from ebmtut.paths import AnnealingPath
+    >>> from ebmtut.random import make_generator
+    >>> network = OddLatticeNetwork(3, width=4, n_hidden=4, generator=make_generator(0))
+    >>> flow = Flow(AnnealingPath(LatticeIsing(3, 0.2)), network)
+    >>> simulate_exact(flow, 5, bound=20, generator=make_generator(1)).x.shape
+    torch.Size([5, 9])
     """
     start = flow.path.sample_start(n, generator=generator)
     return _thin(flow, start, bound, generator=generator, path_weights=path_weights)

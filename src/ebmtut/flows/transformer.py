@@ -84,6 +84,18 @@ class HollowTransformer(HollowNetwork):
         As in `HollowNetwork`.
     n_layers, n_heads
         Causal layers, and heads of every attention.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.flows import HollowTransformer
+    >>> from ebmtut.random import make_generator
+    >>> network = HollowTransformer(6, width=8, n_heads=2, generator=make_generator(0))
+    >>> x = torch.zeros(1, 6)
+    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
+    >>> t = torch.tensor([0.5])
+    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
+    True
     """
 
     @checked

@@ -56,6 +56,18 @@ class PersistentChains:
         Initial states, and steps of the sampler per update.
     restart_probability
         Probability that a chain starts afresh from the data of the update.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.losses import PersistentChains
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import gibbs
+    >>> chains = PersistentChains(torch.zeros(20, 9), n_steps=9)
+    >>> data, sampler = torch.zeros(50, 9), gibbs(LatticeIsing(3, 0.2))
+    >>> chains.advance(sampler, data, generator=make_generator(0)).shape
+    torch.Size([20, 9])
     """
 
     @checked

@@ -33,6 +33,13 @@ def saturated_gap(
     ----------
     trusted
         c, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import saturated_gap
+    >>> saturated_gap(torch.tensor([0.5, 2.0, 20.0]), 2.0)
+    tensor([0.5000, 2.0000, 6.6052])
     """
     size = gap.abs().clamp(min=trusted)
     excess = trusted * torch.log(size / trusted)

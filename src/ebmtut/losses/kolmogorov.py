@@ -53,6 +53,18 @@ def kolmogorov_variance_loss(
     """Mean over times of the variance of xi_t among the states of one time.
 
     The mean square residual with the best c_t of the batch itself, times n / (n - 1).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.flows import Flow, OddLatticeNetwork
+    >>> from ebmtut.losses import kolmogorov_variance_loss
+    >>> from ebmtut.paths import AnnealingPath
+    >>> flow = Flow(AnnealingPath(LatticeIsing(3, 0.0)), OddLatticeNetwork(3))
+    >>> x = torch.zeros(2, 5, 9)  # two times, five states at each
+    >>> kolmogorov_variance_loss(flow, x, torch.tensor([0.2, 0.7])).shape
+    torch.Size([])
     """
     check_shape("x", x, (len(t), None, flow.path.n_sites))
     check_range("states of one time", x.shape[1], low=2)

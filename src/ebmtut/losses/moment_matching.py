@@ -231,7 +231,7 @@ def persistent_match_moments(
         if step == 0:  # spins, say, would be matched without a word
             check_bits("samples", state.x, n_sites, least=1)
         sample_mean, sample_second = _moments(state.x)
-        # Its diagonal holds the squares: one look sees all of them.
+        # The diagonal holds the squares, so this one check covers the means as well.
         if not sample_second.isfinite().all():
             raise DivergenceError(
                 f"{label} diverged at step {step}: samples are not finite; try a "

@@ -1,4 +1,4 @@
-"""Learning restricted Boltzmann machines: Algorithm 1, and its rivals.
+"""Learning restricted Boltzmann machines: Algorithm 1, and competing methods.
 
 Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1 and Section 5.4. The
 methods differ in one line, where samples of the current model come from.
@@ -112,6 +112,18 @@ def learn_rbm(
     -------
     learned
         Learning stops early, and says so, once a weight is not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import learn_rbm
+    >>> from ebmtut.random import make_generator
+    >>> x = torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).repeat(50, 1)
+    >>> learned = learn_rbm(
+    ...     x, "CD-1", n_hidden=2, n_steps=20, n_sweeps=1, generator=make_generator(0)
+    ... )
+    >>> learned.model.weight.shape
+    torch.Size([2, 3])
     """
     check_bits("x", x)
     check_rbm_method("method", method)
@@ -237,7 +249,15 @@ def random_rbm(
     scale: float = 0.01,
     generator: torch.Generator,
 ) -> RBM:
-    """Sample a learnable model: weights N(0, scale^2), biases N(0, 1)."""
+    """Sample a learnable model: weights N(0, scale^2), biases N(0, 1).
+
+    Examples
+    --------
+    >>> from ebmtut.losses import random_rbm
+    >>> from ebmtut.random import make_generator
+    >>> random_rbm(3, 4, generator=make_generator(0)).n_sites
+    4
+    """
     check_type("generator", generator, torch.Generator)
 
     def normal(*shape: int) -> Tensor:

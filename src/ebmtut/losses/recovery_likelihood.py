@@ -137,6 +137,20 @@ class RecoveryLikelihood:
         Running mean of the batches' median gaps, changed in place.
     last
         The `Chains` of the last batch; None before the first.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import PerceptronEnergy
+    >>> from ebmtut.losses import RecoveryLikelihood
+    >>> from ebmtut.noise import geometric_noise
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import ConditionalChain
+    >>> noise, g = geometric_noise(4), make_generator(0)
+    >>> energy = PerceptronEnergy((2,), noise.sigmas, hidden=8)
+    >>> loss = RecoveryLikelihood(noise, ConditionalChain(5))
+    >>> loss(energy, torch.randn(16, 2, generator=g), generator=g).shape
+    torch.Size([])
     """
 
     @checked

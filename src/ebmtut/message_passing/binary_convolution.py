@@ -55,7 +55,16 @@ def binary_convolution(
     locations: Float[Tensor, "n_images n_features rows columns"],
     features: Float[Tensor, "n_features feature_rows feature_columns"],
 ) -> Float[Tensor, "n_images height width"]:
-    """Place features at locations; an image is black where any of them is."""
+    """Place features at locations; an image is black where any of them is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import binary_convolution
+    >>> place = torch.tensor([[[[1.0, 0.0, 0.0]]]])  # one feature, at the left
+    >>> binary_convolution(place, torch.tensor([[[1.0, 1.0]]]))
+    tensor([[[1., 1., 0., 0.]]])
+    """
     locations = check_floats("locations", locations, (None,) * 4)
     features = check_floats("features", features, (locations.shape[1], None, None))
     counts = conv_transpose2d(locations, features[:, None].to(locations))

@@ -50,6 +50,16 @@ def deconvolve(
     Notes
     -----
     See the chapter :doc:`/book/pmp/deconvolution`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import deconvolve
+    >>> image = torch.tensor([[[1.0, 1.0, 0.0, 0.0]]])
+    >>> log_odds = torch.full((1, 1, 1, 3), -2.0)
+    >>> found = deconvolve(image, log_odds, torch.full((1, 1, 2), 1.0), 50)
+    >>> found.images
+    tensor([[[1., 1., 0., 0.]]])
     """
     _check(
         images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start

@@ -47,6 +47,16 @@ def sample_deconvolution(
     n_starts
         Initialisations: one from the prior, the others with logistic noise as
         ``start``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import sample_deconvolution
+    >>> from ebmtut.random import make_generator
+    >>> images = torch.zeros(3, 5, 5)
+    >>> found = sample_deconvolution(images, 2, (2, 2), 10, generator=make_generator(0))
+    >>> found.locations.shape, found.features.shape
+    (torch.Size([3, 2, 4, 4]), torch.Size([2, 2, 2]))
     """
     for name, prior in (
         ("location_prior", location_prior),

@@ -86,7 +86,16 @@ def exact_perturb_and_map(
     n_sites: Annotated[int, Range(1, _MAX_SITES)],
     noise: Float[Tensor, "n_samples n_sites"],
 ) -> Float[Tensor, "n_samples n_sites"]:
-    """Maximise -E(x) + noise . x by trying every state."""
+    """Maximise -E(x) + noise . x by trying every state.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import exact_perturb_and_map
+    >>> noise = torch.tensor([[0.5, -2.0]])
+    >>> exact_perturb_and_map(lambda x: -x.sum(dim=1), 2, noise)
+    tensor([[1., 0.]])
+    """
     noise = check_floats("noise", noise, (None, n_sites))
     size = getattr(energy, "n_sites", n_sites)
     if size != n_sites:

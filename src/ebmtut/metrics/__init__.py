@@ -16,7 +16,7 @@ from ebmtut.metrics.frechet import (
     precision_recall,
 )
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
-from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
+from ebmtut.metrics.image_classifier import ImageClassifier, train_image_classifier
 from ebmtut.metrics.inception import (
     INCEPTION_WEIGHTS,
     InceptionFeatures,
@@ -58,7 +58,7 @@ __all__ = [
     "Estimate",
     "GridPartition",
     "HistogramProposal",
-    "ImageJudge",
+    "ImageClassifier",
     "InceptionFeatures",
     "LevelPartition",
     "LogPartitions",
@@ -95,5 +95,5 @@ __all__ = [
     "precision_recall",
     "rmse",
     "sample_by_proposal",
-    "train_image_judge",
+    "train_image_classifier",
 ]

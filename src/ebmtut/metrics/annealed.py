@@ -126,6 +126,21 @@ def log_partitions(
     proposal
         Where importance sampling samples, such as independent bits with the data's
         means.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import BernoulliProposal, log_partitions
+    >>> from ebmtut.random import make_generator
+    >>> found = log_partitions(
+    ...     lambda x: -x.sum(dim=1),
+    ...     BernoulliProposal(torch.full((4,), 0.7)),
+    ...     n_draws=1000,
+    ...     n_chains=50,
+    ...     generator=make_generator(0),
+    ... )
+    >>> round(float(found.exact), 3)  # 4 log(1 + e)
+    5.253
     """
     weights = log_weights(energy, proposal, n_draws, generator=generator)
     n_sites = proposal.n_sites

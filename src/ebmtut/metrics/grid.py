@@ -59,6 +59,21 @@ def grid_log_partition(
     -------
     fit
         The estimate, its effective sample size as a fraction, and the fitted proposal.
+
+    Examples
+    --------
+    >>> import math
+    >>> from ebmtut.metrics import grid_log_partition
+    >>> from ebmtut.random import make_generator
+    >>> found = grid_log_partition(
+    ...     lambda x: 0 * x.sum(dim=1),
+    ...     bits_per_coordinate=4,
+    ...     coarse_bits=2,
+    ...     n_samples=1000,
+    ...     generator=make_generator(0),
+    ... )
+    >>> abs(found.log_partition.value - 8 * math.log(2)) < 1e-4  # 2**8 states
+    True
     """
     proposal = HistogramProposal.fit(
         energy,

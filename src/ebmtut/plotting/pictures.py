@@ -31,8 +31,8 @@ __all__ = [
     "state_cube",
 ]
 
-#: A learned law that misses the entropy by more nats than this is no landscape:
-#: the uniform law on 32 bits, which knows nothing, misses it by about 2.
+#: If the entropy of a learned distribution is off by more nats than this, training has
+#: diverged: the uniform distribution on 32 bits is off by about 2.
 DIVERGED_GAP = 10.0
 
 

@@ -58,6 +58,23 @@ class ConditionalChain:
         Whether a step takes the mean of two successive normals (Leimkuhler and
         Matthews, 2013), which removes the bias on a Gaussian; not with an acceptance
         test.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.noise import geometric_noise
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import ConditionalChain, progressive_samples
+    >>> chain = ConditionalChain(n_steps=10, step_size=0.5)
+    >>> x = progressive_samples(
+    ...     lambda x, t: x.square().sum(dim=1) / 2,
+    ...     geometric_noise(4),
+    ...     torch.randn(5, 2, generator=make_generator(0)),
+    ...     chain,
+    ...     generator=make_generator(1),
+    ... )
+    >>> x[0].shape  # the states of level 0
+    torch.Size([5, 2])
     """
 
     n_steps: Natural = 30

@@ -1,4 +1,4 @@
-"""Gibbs sampling of binary deconvolution, the rival of max-product."""
+"""Gibbs sampling of binary deconvolution, a baseline of max-product."""
 
 import math
 
@@ -45,6 +45,21 @@ def deconvolution_gibbs(
         Updates of every bit.
     location_prior, feature_prior, evidence
         Probabilities of a 1 in S and in W; log-odds of an observed pixel.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import deconvolution_gibbs
+    >>> locations, features = deconvolution_gibbs(
+    ...     torch.ones(4, 6, 6),  # black images
+    ...     torch.zeros(4, 1, 5, 5),
+    ...     torch.ones(1, 2, 2),
+    ...     10,
+    ...     generator=make_generator(0),
+    ... )
+    >>> locations.shape, features.shape
+    (torch.Size([4, 1, 5, 5]), torch.Size([1, 2, 2]))
     """
     check_generator(generator)
     features = check_floats("features", features, (None, None, None))

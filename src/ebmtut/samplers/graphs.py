@@ -35,6 +35,23 @@ def anneal(
         Inverse temperature to sampler, and those to take one after another.
     n_steps
         At each temperature.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import anneal, gibbs
+    >>> x = torch.zeros(20, 9).index_fill(1, torch.tensor([0, 4]), 1.0)
+    >>> x = anneal(
+    ...     lambda beta: gibbs(LatticeIsing(3, beta)),
+    ...     x,
+    ...     [0.1, 0.3, 1.0, 3.0],
+    ...     n_steps=90,
+    ...     generator=make_generator(0),
+    ... )
+    >>> sorted(set(x.mean(1).tolist()))  # at low temperature all spins agree
+    [0.0, 1.0]
     """
     check_bits("x", x)
     for inverse_temperature in inverse_temperatures:
@@ -45,7 +62,20 @@ def anneal(
 
 @checked
 def vertex_gibbs(energy: GraphEnergy) -> Sampler:
-    """Gibbs sampling on a batch of graphs; one step resamples every vertex in turn."""
+    """Gibbs sampling on a batch of graphs; one step resamples every vertex in turn.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch, MaxCut
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import run_chain, vertex_gibbs
+    >>> energy = MaxCut(GraphBatch.from_edges([(2, [(0, 1)])]), inverse_temperature=9)
+    >>> g = make_generator(0)
+    >>> x = run_chain(vertex_gibbs(energy), torch.zeros(5, 2), 20, generator=g).x_final
+    >>> x.sum(1)  # one vertex on either side
+    tensor([1., 1., 1., 1., 1.])
+    """
 
     def init(x: Tensor) -> ColorGibbsState:
         start_energy(energy, x)
@@ -78,6 +108,15 @@ def repair_independent_set(
     ----------
     complete
         Whether to choose, in turn, every vertex that then has no chosen neighbour.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.samplers import repair_independent_set
+    >>> path = GraphBatch.from_edges([(3, [(0, 1), (1, 2)])])
+    >>> repair_independent_set(path, torch.ones(1, 3))
+    tensor([[1., 0., 1.]])
     """
     check_bits("x", x, graphs.n_sites)
     inside = graphs.is_vertex[:, None].to(x)
@@ -102,6 +141,16 @@ def greedy_independent_set(
     -------
     sets
         Maximal independent sets, ordered as in `GraphBatch.by_graph`.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import GraphBatch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import greedy_independent_set
+    >>> star = GraphBatch.from_edges([(4, [(0, 1), (0, 2), (0, 3)])])
+    >>> x = greedy_independent_set(star, 50, generator=make_generator(0))
+    >>> sorted(set(x.sum(1).tolist()))  # the centre, or all others
+    [1.0, 3.0]
     """
     adjacency = graphs.adjacency
     check_generator(generator, adjacency.device)

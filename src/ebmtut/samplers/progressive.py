@@ -46,6 +46,18 @@ def progressive_samples(
     ------
     DivergenceError
         If energies are no longer finite; names the level.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.noise import geometric_noise
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import ConditionalChain, progressive_samples
+    >>> g = make_generator(0)
+    >>> noise, start = geometric_noise(4), torch.randn(5, 2, generator=g)
+    >>> energy = lambda x, t: x.square().sum(dim=1) / 2
+    >>> progressive_samples(energy, noise, start, ConditionalChain(), generator=g).shape
+    torch.Size([5, 5, 2])
     """
     check_vectors("start", start)
     check_generator(generator, start.device)
@@ -60,6 +72,17 @@ def denoised(
 
     :math:`(x_0 - \bar\sigma_0^2 \nabla E(x_0, 0)) / \sqrt{1 - \bar\sigma_0^2}`, where
     the energy is that of the data's distribution at level 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.noise import geometric_noise
+    >>> from ebmtut.samplers import denoised
+    >>> def energy(x, t):  # of standard normal data, at every level
+    ...     return x.square().sum(dim=1) / 2
+    >>> noise = geometric_noise(4, 0.75)  # noise of level 0: 0.75 of the signal
+    >>> denoised(energy, noise, torch.ones(1, 2))  # 1 / sqrt(1 + 0.75**2)
+    tensor([[0.8000, 0.8000]])
     """
     check_vectors("x", x)
     gradient = vector_state(at_level(energy, 0), x).gradient

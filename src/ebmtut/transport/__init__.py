@@ -6,11 +6,6 @@ from ebmtut.transport.conditionals import (
     half_step_distribution,
     largest_of_exponentials,
 )
-from ebmtut.transport.cooling import (
-    constant_temperatures,
-    paper_cooling,
-    temperatures_of,
-)
 from ebmtut.transport.costs import cost_matrix
 from ebmtut.transport.duals import (
     FeasibleDuals,
@@ -61,6 +56,11 @@ from ebmtut.transport.temperature_bound import (
     simulate_martingale,
     temperature_bound,
 )
+from ebmtut.transport.temperatures import (
+    annealed_temperatures,
+    constant_temperatures,
+    temperatures_of,
+)
 from ebmtut.transport.warm_chains import WarmChains
 from ebmtut.transport.wnmf.mirror_descent import (
     AcceleratedDescent,
@@ -100,6 +100,7 @@ __all__ = [
     "WarmChains",
     "accelerated_start",
     "accelerated_step",
+    "annealed_temperatures",
     "as_measures",
     "bounded_gibbs_ot",
     "bregman_admm",
@@ -129,7 +130,6 @@ __all__ = [
     "min_plus",
     "min_plus_reference",
     "mirror_step",
-    "paper_cooling",
     "relative_gap",
     "simulate_martingale",
     "sinkhorn",

@@ -166,7 +166,18 @@ def dual_value(
     g: Float[Tensor, "*batch m1"] | None = None,
     h: Float[Tensor, "*batch m2"] | None = None,
 ) -> Float[Tensor, "*batch"]:
-    """Lower bound of the transport cost from any potential."""
+    """Lower bound of the transport cost from any potential.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import cost_matrix, dual_value, exact_ot
+    >>> x = torch.linspace(0, 1, 5).double()
+    >>> p, q = torch.eye(5).double()[[0, 4]]  # all mass at one end, at the other
+    >>> cost = cost_matrix(x, x)
+    >>> dual_value(p, q, cost, g=-2 * x), exact_ot(p, q, cost).value
+    (tensor(1., dtype=torch.float64), 1.0)
+    """
     return feasible_duals(p, q, cost, g=g, h=h).value
 
 
@@ -210,6 +221,19 @@ def transport_plan(
         The problem, and statistics of the chain.
     temperature
         T at which the constraints are weighed; None takes the active ones.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.transport import (
+    ...     annealed_temperatures, cost_matrix, gibbs_ot, transport_plan
+    ... )
+    >>> x, p = torch.linspace(0, 1, 4).double(), torch.full((4,), 0.25).double()
+    >>> cost, g = cost_matrix(x, x), make_generator(0)
+    >>> end = gibbs_ot(p, p, cost, annealed_temperatures(500, 4), generator=g)
+    >>> transport_plan(p, p, cost, end.U, end.L).coupling.diagonal()  # all mass stays
+    tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
     check_problem(p, q, cost, batched=False)
     check_potential("U", U, p)
@@ -236,6 +260,15 @@ def feasible_plan(
     Rows, then columns, are scaled down to their masses, and what is missing is added as
     a product (Altschuler, Weed and Rigollet, 2017, Algorithm 2). The cost of the result
     is an upper bound of the transport cost, infinite if a forbidden pair gets mass.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import feasible_plan
+    >>> p, q = torch.tensor([[0.5, 0.5], [0.2, 0.8]]).double()
+    >>> plan = feasible_plan(torch.tensor([[0.5, 0.0], [0.0, 0.5]]).double(), p, q)
+    >>> plan.sum(0)  # the masses q
+    tensor([0.2000, 0.8000], dtype=torch.float64)
     """
     tiny = torch.finfo(coupling.dtype).tiny
     z = coupling * (p / coupling.sum(1).clamp(min=tiny)).clamp(max=1)[:, None]

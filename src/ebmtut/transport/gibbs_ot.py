@@ -244,12 +244,12 @@ def gibbs_ot(
     --------
     >>> import torch
     >>> from ebmtut.random import make_generator
-    >>> from ebmtut.transport import cost_matrix, gibbs_ot, paper_cooling
+    >>> from ebmtut.transport import cost_matrix, gibbs_ot, annealed_temperatures
     >>> points = torch.linspace(0, 1, 8)
     >>> p = torch.full((8,), 1 / 8)
     >>> cost = cost_matrix(points, points)
     >>> g = make_generator(0)
-    >>> result = gibbs_ot(p, p, cost, paper_cooling(500, 8), generator=g)
+    >>> result = gibbs_ot(p, p, cost, annealed_temperatures(500, 8), generator=g)
     >>> result.U.shape
     torch.Size([8])
     """

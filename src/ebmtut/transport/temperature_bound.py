@@ -22,13 +22,13 @@ from ebmtut.transport._problem import (
     weighted_sum,
 )
 from ebmtut.transport.conditionals import distribution_of_L, distribution_of_U
-from ebmtut.transport.cooling import constant_temperatures
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
     GibbsOTState,
     gibbs_ot,
     standard_exponential,
 )
+from ebmtut.transport.temperatures import constant_temperatures
 
 __all__ = [
     "BoundedRun",

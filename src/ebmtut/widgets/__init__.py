@@ -16,6 +16,7 @@ from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
 )
+from ebmtut.widgets.dual_explorer import DualExplorer, dual_explorer
 from ebmtut.widgets.feature_explorer import FeatureExplorer, feature_explorer
 from ebmtut.widgets.flow_explorer import (
     FlowExplorer,
@@ -37,7 +38,6 @@ from ebmtut.widgets.message_explorer import (
     message_explorer,
 )
 from ebmtut.widgets.particle_explorer import ParticleExplorer, particle_explorer
-from ebmtut.widgets.price_explorer import PriceExplorer, price_explorer
 from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
 from ebmtut.widgets.transport_explorer import (
     TWO_DISTRIBUTIONS,
@@ -56,13 +56,13 @@ __all__ = [
     "CollapseExplorer",
     "ComparisonExplorer",
     "DiscrepancyExplorer",
+    "DualExplorer",
     "FeatureExplorer",
     "FlowExplorer",
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
     "ParticleExplorer",
-    "PriceExplorer",
     "RecoveryExplorer",
     "SmallGraph",
     "TrainedFlow",
@@ -74,6 +74,7 @@ __all__ = [
     "collapse_explorer",
     "comparison_explorer",
     "discrepancy_explorer",
+    "dual_explorer",
     "encode_landscape",
     "feature_explorer",
     "flow_explorer",
@@ -82,7 +83,6 @@ __all__ = [
     "message_explorer",
     "pack_landscapes",
     "particle_explorer",
-    "price_explorer",
     "recovery_explorer",
     "transport_explorer",
     "two_modes_explorer",

@@ -46,7 +46,7 @@ export function dualValue(p, q, cost, g) {
 }
 
 // The paper's annealing over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
-export const coolingOver = (l, start, power) =>
+export const temperaturesOver = (l, start, power) =>
   Array.from({ length: l }, (_, t) => start * l ** ((-power * (t + 1)) / l));
 
 // One iteration of Algorithm 1: all h given g, then all g given that h. theta holds

@@ -63,9 +63,9 @@ export function scores({ n, weight, bias }) {
 export function boltzmann(model) {
   const all = scores(model);
   const top = Math.max(...all);
-  const law = all.map((score) => Math.exp(score - top));
-  const total = law.reduce((sum, p) => sum + p, 0);
-  return law.map((p) => p / total);
+  const weights = all.map((score) => Math.exp(score - top));
+  const total = weights.reduce((sum, p) => sum + p, 0);
+  return weights.map((p) => p / total);
 }
 
 // The MAP state of each sample.

@@ -93,16 +93,16 @@ function drawSweeps(canvas, path, best, fractions, nSweeps, n) {
   for (let i = 0; i < n; i++) context.fillText(`x${i + 1}`, left / 2, 20 + (i + 0.4) * line);
   context.fillStyle = GREEN;
   context.fillText("MAP", left / 2, 20 + (n + 0.4) * line);
-  const y = (share) => 410 - 200 * share;
+  const y = (fraction) => 410 - 200 * fraction;
   context.fillStyle = INK;
-  for (const share of [0, 0.5, 1]) {
-    context.fillText(`${100 * share}%`, left / 2, y(share));
-    context.fillRect(left, y(share), right - left, 1);
+  for (const fraction of [0, 0.5, 1]) {
+    context.fillText(`${100 * fraction}%`, left / 2, y(fraction));
+    context.fillRect(left, y(fraction), right - left, 1);
   }
   context.strokeStyle = "#0072b2";
   context.lineWidth = 4;
   context.beginPath();
-  fractions.forEach((share, t) => context.lineTo(x(t), y(share)));
+  fractions.forEach((fraction, t) => context.lineTo(x(t), y(fraction)));
   context.stroke();
   for (const t of [0, 10, 20, 30, 40]) context.fillText(t, x(t), 436);
   context.fillText("sweeps", (left + right) / 2, 462);

@@ -343,7 +343,7 @@ _STILLS: Mapping[str, Callable[[Any, _State], str]] = {
     "LandscapeExplorer": _landscape,
     "MessageExplorer": _messages,
     "ParticleExplorer": _particles,
-    "PriceExplorer": _prices,
+    "DualExplorer": _prices,
     "RecoveryExplorer": _recovery,
     "TransportExplorer": _transport,
     "TwoStartsExplorer": _two_starts,

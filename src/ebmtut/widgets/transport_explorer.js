@@ -2,7 +2,7 @@
 // exponential random numbers arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
-import { coolingOver, costMatrix, exactOT, gibbsOT, masses } from "./gibbs_ot.js";
+import { temperaturesOver, costMatrix, exactOT, gibbsOT, masses } from "./gibbs_ot.js";
 
 const LOWEST = 0.02; // height of a bar: without mass there is no T / p_i
 const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8",
@@ -13,7 +13,7 @@ const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "hot: 0.3/N"],
 // Temperatures of a schedule over all iterations, with n bars.
 function temperatures(name, n, nIterations) {
   const constant = { hot: 0.3, cold: 0.001 }[name];
-  if (!constant) return coolingOver(nIterations, 2 / n, 2);
+  if (!constant) return temperaturesOver(nIterations, 2 / n, 2);
   return new Array(nIterations).fill(constant / n);
 }
 

@@ -8,13 +8,13 @@ import torch
 
 from ebmtut.random import make_generator
 from ebmtut.transport import (
+    annealed_temperatures,
     chain_value,
     cost_matrix,
     dual_value,
     exact_ot,
     feasible_plan,
     gibbs_ot_iteration,
-    paper_cooling,
 )
 from ebmtut.widgets import TWO_DISTRIBUTIONS, transport_explorer
 from tools.pages import visitor
@@ -118,7 +118,7 @@ def expected_note(which, n_iterations):
     noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
     shape = TWO_DISTRIBUTIONS[which]
     a, b, cost = masses(shape.p), masses(shape.q), squares(32)
-    T = paper_cooling(N_ITERATIONS, 32, power=2.0)[::2]  # the same in both half steps
+    T = annealed_temperatures(N_ITERATIONS, 32, power=2.0)[::2]  # of both half steps
     end = run_in_package(a, b, cost, T.tolist()[:n_iterations], noise)["trace"][-1]
     exact = exact_ot(a, b, cost).value
     below, above = (100 * abs(end[k] / exact - 1) for k in ("dual", "plan"))

@@ -126,8 +126,8 @@ def image_set(name: str) -> ImageSet:
     return DATA[name]() if name in DATA else PHOTOGRAPHS[name][1]()
 
 
-#: Options of `train_image_judge` where its defaults classify fewer than 98 percent: the
-#: larger sets need more steps, and images that are moved.
+#: Options of `train_image_classifier` where its defaults classify fewer than 98
+#: percent: the larger sets need more steps, and images that are moved.
 _CLASSIFIER_OPTIONS: Mapping[str, dict[str, int]] = {
     "MNIST 14x14": {"n_steps": 3000, "largest_shift": 1},
     "MNIST 28x28": {"n_steps": 1000, "largest_shift": 1},
@@ -135,14 +135,14 @@ _CLASSIFIER_OPTIONS: Mapping[str, dict[str, int]] = {
 
 
 @cache
-def classifier_of(name: str) -> metrics.ImageJudge:
+def classifier_of(name: str) -> metrics.ImageClassifier:
     """Train the classifier of a set: the same one for all experiments, seed 0."""
     data = image_set(name)
     images, labels = data.images, data.labels
     if name in PHOTOGRAPHS and int(labels.max()) == 0:
         images = torch.cat([images[:_TURNED].rot90(k, (2, 3)) for k in range(4)])
         labels = torch.arange(4).repeat_interleave(len(images) // 4)
-    return metrics.train_image_judge(
+    return metrics.train_image_classifier(
         images, labels, generator=make_generator(0), **_CLASSIFIER_OPTIONS.get(name, {})
     )
 

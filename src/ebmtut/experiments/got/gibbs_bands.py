@@ -35,7 +35,7 @@ def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
     problem = two_modes(config.n_points, "coulomb")
     exact = transport.exact_ot(*problem[1:]).value
     problem = problem.to(device)
-    schedule = transport.paper_cooling(
+    schedule = transport.annealed_temperatures(
         config.snapshots[-1], config.n_points, power=config.power
     )
     generator = make_generator(seed, device)
@@ -145,7 +145,7 @@ def check_bands(result: Result) -> Verdicts:
     yield claim(widest, reach, "at most", 10, sanity=True, **of)  # no overflow
 
 
-def before_cooling(result: Result) -> Result:
+def before_annealing(result: Result) -> Result:
     """Return the chain as its first snapshot has it, at every snapshot."""
     table = result.scalars["table"]
     first = next(iter(table.values()))
@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     gather=by_seed,
     extras=the_problem,
-    baseline=before_cooling,
+    baseline=before_annealing,
     figure=draw_bands,
     check=check_bands,
     parallel=False,  # seconds of work

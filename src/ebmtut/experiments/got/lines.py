@@ -123,7 +123,7 @@ def anneal(
 ) -> tuple[Tensor, dict[str, float]]:
     """Anneal one chain on a device and recover its coupling, on the CPU."""
     _, p, q, cost = problem
-    schedule = transport.paper_cooling(budget, len(p), power=power)
+    schedule = transport.annealed_temperatures(budget, len(p), power=power)
     there, generator = problem.to(device), make_generator(seed, device)
     started = time.perf_counter()
     result = transport.gibbs_ot(*there[1:], schedule, generator=generator)

@@ -71,7 +71,7 @@ def bound_job(
     exact = transport.exact_ot(*problem[1:])
     problem = problem.to(device)
     if not fraction:
-        schedule, generator = cooling(budget, config), make_generator(seed, device)
+        schedule, generator = annealing(budget, config), make_generator(seed, device)
         result = transport.gibbs_ot(*problem[1:], schedule, generator=generator)
     else:
         result = follow(problem, config, budget, fraction, seed).result
@@ -85,7 +85,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     hot = config.start / config.n_points
     n, every = config.n_iterations, config.every
     constant = transport.constant_temperatures(hot, n)
-    schedules = {"constant": constant, "geometric": cooling(n, config)}
+    schedules = {"constant": constant, "geometric": annealing(n, config)}
     arrays: dict[str, np.ndarray] = {}
     for name, schedule in schedules.items():
         runs = [
@@ -132,9 +132,11 @@ def equilibrium(
     return means
 
 
-def cooling(n: int, config: TemperatureBoundConfig) -> Tensor:
+def annealing(n: int, config: TemperatureBoundConfig) -> Tensor:
     """Return n iterations of the geometric schedule."""
-    return transport.paper_cooling(n, config.n_points, start=config.start, power=2.0)
+    return transport.annealed_temperatures(
+        n, config.n_points, start=config.start, power=2.0
+    )
 
 
 def follow(
@@ -209,7 +211,7 @@ def simulate(
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Simulate the martingale of a chain that cools, on the line."""
     n_points, n_chains = config.chain_points, config.n_chains
-    schedule = transport.paper_cooling(
+    schedule = transport.annealed_temperatures(
         config.chain_iterations, n_points, start=config.start, power=1.0
     )
     martingale = transport.simulate_martingale(

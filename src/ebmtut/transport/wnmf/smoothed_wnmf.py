@@ -112,6 +112,18 @@ def smoothed_wnmf(
     ----------
     Rolet, Cuturi and Peyré, Fast dictionary learning with a smoothed
     Wasserstein loss, 2016, Sections 3 and 4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.transport import smoothed_wnmf
+    >>> g = make_generator(0)
+    >>> images = torch.rand(6, 4, 4, generator=g).double().add(0.1)
+    >>> images /= images.sum((1, 2), keepdim=True)
+    >>> found = smoothed_wnmf(images, images[:2], smoothing=0.05, n_rounds=2)
+    >>> found.dictionary.sum((1, 2))  # images again
+    tensor([1.0000, 1.0000], dtype=torch.float64)
     """
     for name, value in (
         ("smoothing", smoothing),

@@ -178,6 +178,18 @@ def wasserstein_nmf(
     ----------
     Ye, Wang and Li, A simulated annealing based inexact oracle for
     Wasserstein loss minimization, 2017, Section 6.2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.transport import WNMFConfig, wasserstein_nmf
+    >>> g = make_generator(0)
+    >>> images = torch.rand(6, 4, 4, generator=g).double().add(0.1)
+    >>> images /= images.sum((1, 2), keepdim=True)
+    >>> config = WNMFConfig(n_components=2, n_epochs=2)
+    >>> wasserstein_nmf(images, config, generator=g).dictionary.shape
+    torch.Size([2, 4, 4])
     """
     config = config or WNMFConfig()
     data = as_measures(images)

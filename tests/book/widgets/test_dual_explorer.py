@@ -8,20 +8,20 @@ import torch
 
 from ebmtut.random import make_generator
 from ebmtut.transport import (
+    annealed_temperatures,
     cost_matrix,
     dual_value,
     exact_ot,
     gibbs_ot_iteration,
-    paper_cooling,
 )
-from ebmtut.widgets import price_explorer
+from ebmtut.widgets import dual_explorer
 from tools.pages import visitor
 
 pytestmark = pytest.mark.browser
 
 N_ITERATIONS = 60
 SCHEDULES = {
-    "cools": paper_cooling(N_ITERATIONS, 3, power=2.0)[::2],
+    "cools": annealed_temperatures(N_ITERATIONS, 3, power=2.0)[::2],
     "hot": torch.full((N_ITERATIONS,), 2 / 3, dtype=torch.float64),
     "cold": torch.full((N_ITERATIONS,), 1e-3, dtype=torch.float64),
 }
@@ -29,7 +29,7 @@ SCHEDULES = {
 # The chain of the script for given random numbers, and a coupling of its iterations.
 ANSWERS = """async ({name, n, p, q, cost, noise}) => {
   const core = await import("./gibbs_ot.js");
-  const page = await import("./price_explorer.js");
+  const page = await import("./dual_explorer.js");
   const T = page.temperatures(name, n);
   const [a, b] = [Float64Array.from(p), Float64Array.from(q)];
   const run = core.chain(a, b, Float64Array.from(cost), T, Float64Array.from(noise));
@@ -39,7 +39,7 @@ ANSWERS = """async ({name, n, p, q, cost, noise}) => {
 
 
 def make_widget():
-    return price_explorer(N_ITERATIONS, generator=make_generator(4))
+    return dual_explorer(N_ITERATIONS, generator=make_generator(4))
 
 
 def problem(widget):

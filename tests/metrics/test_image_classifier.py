@@ -3,8 +3,8 @@
 import torch
 
 from ebmtut.data import glyph_digits
-from ebmtut.metrics import train_image_judge
-from ebmtut.metrics.image_judge import shifted
+from ebmtut.metrics import train_image_classifier
+from ebmtut.metrics.image_classifier import shifted
 from ebmtut.random import make_generator
 
 
@@ -15,18 +15,20 @@ def digits(n: int, seed: int):
 
 def test_it_tells_held_out_digits_apart() -> None:
     images, labels = digits(600, 0)
-    judge = train_image_judge(images, labels, generator=make_generator(0), n_steps=250)
+    classifier = train_image_classifier(
+        images, labels, generator=make_generator(0), n_steps=250
+    )
     held_out, truth = digits(300, 1)
-    told = judge.probabilities(held_out)
+    told = classifier.probabilities(held_out)
     assert torch.allclose(told.sum(1), torch.ones(300))
     # Guessing has 0.1 with a standard error of 0.017.
     assert (told.argmax(1) == truth).double().mean() > 0.9
-    assert judge.features(held_out).shape == (300, 64)
+    assert classifier.features(held_out).shape == (300, 64)
     # Some processors add in another order where a batch is small: sums of 288 products
     # of order one differ by at most 288 roundings.
     assert torch.allclose(
-        judge.features(held_out, block=7),
-        judge.features(held_out),
+        classifier.features(held_out, block=7),
+        classifier.features(held_out),
         rtol=0,
         atol=288 * 10 * torch.finfo(torch.float32).eps,
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 from ebmtut.checks import Count, NonNegative, Positive, checked
 from ebmtut.schedules import Schedule
 
-__all__ = ["constant_temperatures", "paper_cooling", "temperatures_of"]
+__all__ = ["annealed_temperatures", "constant_temperatures", "temperatures_of"]
 
 
 @checked
@@ -43,14 +43,14 @@ def constant_temperatures(
 
 
 @checked
-def paper_cooling(
+def annealed_temperatures(
     n_iterations: int,
     n_points: Count,
     *,
     start: Positive = 2.0,
     power: NonNegative = 4.0,
 ) -> Float64[Tensor, " n_half_steps"]:
-    """Cool geometrically as in Section 6.1, T = 2.0 (1 / l^4)^(n / l) / N.
+    """Anneal geometrically as in Section 6.1, T = 2.0 (1 / l^4)^(n / l) / N.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def paper_cooling(
 
     Examples
     --------
-    >>> from ebmtut.transport import paper_cooling
-    >>> paper_cooling(2, n_points=10)  # two half steps per iteration
+    >>> from ebmtut.transport import annealed_temperatures
+    >>> annealed_temperatures(2, n_points=10)  # two half steps per iteration
     tensor([0.0500, 0.0500, 0.0125, 0.0125], dtype=torch.float64)
     """
     return temperatures_of(

@@ -2,7 +2,7 @@
 // the exponential random numbers arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, SIZE } from "./frame.js";
-import { activity, chain, coolingOver, dualValue, exactOT } from "./gibbs_ot.js";
+import { activity, chain, temperaturesOver, dualValue, exactOT } from "./gibbs_ot.js";
 
 const COLORS = { heap: "#0072b2", hole: "#d55e00", exact: "#666666", grid: "#d4d4d8" };
 const HOT = 2 / 3; // 2 / N
@@ -14,7 +14,7 @@ const AXIS = [-20, 2]; // of all settings, so that they can be compared
 
 // Temperatures of a schedule over all iterations.
 export function temperatures(name, nIterations) {
-  if (name === "cools") return coolingOver(nIterations, HOT, 2);
+  if (name === "cools") return temperaturesOver(nIterations, HOT, 2);
   return new Array(nIterations).fill(name === "hot" ? HOT : COLD);
 }
 
@@ -128,7 +128,7 @@ function render({ model: state, el }) {
   const [p, q] = [Float64Array.from(masses.p), Float64Array.from(masses.q)];
   const exact = exactOT(p, q, cost);
   const { change, choice, slider, button, player, panel, note } =
-    frame(state, el, "price-explorer");
+    frame(state, el, "dual-explorer");
 
   const scheduleChoice = choice("temperature", SCHEDULES, (value) => {
     change({ schedule: value });

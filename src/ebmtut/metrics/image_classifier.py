@@ -25,10 +25,10 @@ from ebmtut.checks import (
 from ebmtut.random import check_generator, spawn_seed
 from ebmtut.tensor_checks import check_floats, check_shape, check_within
 
-__all__ = ["ImageJudge", "train_image_judge"]
+__all__ = ["ImageClassifier", "train_image_classifier"]
 
 
-class ImageJudge(nn.Module):
+class ImageClassifier(nn.Module):
     """Three convolutions, 64 features, a linear layer to the classes.
 
     Parameters
@@ -108,7 +108,7 @@ class ImageJudge(nn.Module):
 
 @with_gradients
 @checked
-def train_image_judge(
+def train_image_classifier(
     images: Float[Tensor, "n ..."],
     labels: Int[Tensor, " n"],
     *,
@@ -119,7 +119,7 @@ def train_image_judge(
     pixel_noise: NonNegative = 0.5,
     largest_shift: Natural = 0,
     channels: int = 16,
-) -> ImageJudge:
+) -> ImageClassifier:
     """Train the classifier by cross-entropy: AdamW, linear warm-up, cosine decay.
 
     Parameters
@@ -141,9 +141,10 @@ def train_image_judge(
     # The layers draw their weights from the global stream: keep that as it was.
     with torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(spawn_seed(generator))
-        judge = ImageJudge(side, int(labels.max()) + 1, channels, n_colors=n_colors)
+        classes = int(labels.max()) + 1
+        classifier = ImageClassifier(side, classes, channels, n_colors=n_colors)
     images = images.reshape(-1, n_colors, side, side)
-    optimizer = torch.optim.AdamW(judge.parameters(), weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
     rates = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, total_steps=n_steps
     )
@@ -160,13 +161,13 @@ def train_image_judge(
             dtype=torch.float32,
             device=generator.device,
         )
-        logits = judge(batch + pixel_noise * noise)
+        logits = classifier(batch + pixel_noise * noise)
         loss = nn.functional.cross_entropy(logits, labels[index])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         rates.step()
-    return judge.eval().requires_grad_(False)
+    return classifier.eval().requires_grad_(False)
 
 
 def shifted(

@@ -13,7 +13,7 @@ from ebmtut.checks import Range, checked
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
-__all__ = ["PriceExplorer", "price_explorer"]
+__all__ = ["DualExplorer", "dual_explorer"]
 
 _N_CHAINS = 8
 # Where the heaps and the holes are, and their masses.
@@ -21,10 +21,10 @@ _PLACES = {"x": [0.0, 1.0, 3.0], "y": [1.0, 2.0, 4.0]}
 _MASSES = {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}
 
 
-class PriceExplorer(anywidget.AnyWidget):
+class DualExplorer(anywidget.AnyWidget):
     """Gibbs-OT on nine numbers, beside the exact prices and the exact plan.
 
-    Everything is computed in the page. Make it by `price_explorer`.
+    Everything is computed in the page. Make it by `dual_explorer`.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class PriceExplorer(anywidget.AnyWidget):
         Exponentials of mean 1, float32: by chain and iteration, holes, then heaps.
     """
 
-    _esm = script("price_explorer.js")
-    _css = style("price_explorer.css")
+    _esm = script("dual_explorer.js")
+    _css = style("dual_explorer.css")
 
     schedule = traitlets.Enum(("hot", "cold", "cools"), "hot").tag(sync=True)
     chain = traitlets.Int(0, min=0).tag(sync=True)
@@ -56,9 +56,9 @@ class PriceExplorer(anywidget.AnyWidget):
 
 
 @checked
-def price_explorer(
+def dual_explorer(
     n_iterations: Annotated[int, Range(20, 1000)] = 500, *, generator: torch.Generator
-) -> PriceExplorer:
+) -> DualExplorer:
     """Make the widget.
 
     Parameters
@@ -75,7 +75,7 @@ def price_explorer(
         dtype=torch.float32,
         device=generator.device,
     )
-    return PriceExplorer(
+    return DualExplorer(
         **_PLACES,
         **_MASSES,
         n_iterations=n_iterations // 5,
