@@ -21,6 +21,7 @@ from ebmtut.flows import (
     simulate_exact,
 )
 from ebmtut.flows.graph_gflownet import SetWays, balance_variance
+from ebmtut.importance import estimate_log_mean_exp
 from ebmtut.losses import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -69,10 +70,13 @@ CASES = {
         ".*states of all sites",
     ),
     "nan": (lambda: effective_sample_size(torch.tensor([math.nan, 0.0])), "log_weight"),
-    "all zero": (
-        lambda: effective_sample_size(torch.full((3,), -math.inf)),
-        ".*got all weights are zero",
-    ),
+    **{
+        f"all zero: {mean.__name__}": (
+            lambda mean=mean: mean(torch.full((3,), -math.inf)),
+            "log_weights must .*got all weights are zero",
+        )
+        for mean in (effective_sample_size, estimate_log_mean_exp)
+    },
     "dtype": (lambda: back(BITS.double()), "x must have the dtype of the policy"),
     "halves": (lambda: back(BITS + 0.5), "x must hold only 0 and 1, got 0.5"),
     "spins": (lambda: back(BITS - 1), "x must hold only 0 and 1, got -1"),

@@ -131,6 +131,7 @@ def _is_table(rows: list[tuple[int, list[str]]]) -> bool:
     return len(widths) == 1 and width > 1 and len(rows[0][1]) in (width, width - 1)
 
 
+@checked
 def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Cells of the lines of a text file that are not empty, with their numbers.
 
@@ -276,6 +277,7 @@ def _numpy_table(path: Path) -> np.ndarray:
     return table.astype(np.float64)
 
 
+@checked
 def read_bits(
     path: str | Path, *, dtype: torch.dtype = torch.float32, least: int = 1
 ) -> Float[Tensor, "rows columns"]:
@@ -292,6 +294,7 @@ def read_bits(
     return table.to(dtype)
 
 
+@checked
 def read_histograms(
     path: str | Path, *, least: int = 1
 ) -> Float64[Tensor, "rows columns"]:

@@ -1,5 +1,6 @@
 """Tables of numbers for a page: HTML for readers, plain text for the comparison."""
 
+from ebmtut.checks import checked
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -22,6 +23,7 @@ KINDS = {
 MINUS, NOTHING = "\u2212", "\u2013"
 
 
+@checked
 class Table:
     """A small table; the last line of a notebook's cell shows it.
 
