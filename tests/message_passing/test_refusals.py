@@ -90,7 +90,7 @@ CASES = {
     "images": (lambda: sampled(IMAGES[0], 1, (2, 2)), "images"),
     "grey": (lambda: sampled(IMAGES + 0.5, 1, (2, 2)), ".*0 and 1"),
     "wide": (lambda: sampled(IMAGES, 1, (5, 2)), ".*side"),
-    "side": (lambda: sampled(IMAGES, 1, 2), "feature_shape must be two sides, got 2"),
+    "side": (lambda: sampled(IMAGES, 1, 2), "feature_shape must be a sequence"),
     "places": (lambda: deconvolve(IMAGES, S[..., :2], W, 1), "location_unaries"),
     "convolution": (lambda: binary_convolution(S, W.repeat(2, 1, 1)), ".*must"),
 }

@@ -10,7 +10,7 @@ from ebmtut.checks import InputError
 __all__ = ["KINDS", "Cell", "Table"]
 
 # What a cell may hold: words, a count, a number, a number with its error, or nothing.
-Cell = str | int | float | tuple[float, float | None] | None
+Cell = str | int | float | bool | tuple[float, float | None] | None
 
 # Kinds of rows, and the words that tell them apart where there is no colour.
 KINDS = {
