@@ -3,8 +3,9 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -143,7 +144,7 @@ class Setting:
         ("damping", 1.0, "damping must be a number in [0, 1), got 1.0"),
         ("damping", math.nan, "damping must be a number in [0, 1), got nan"),
         ("methods", ("gibbs", "gwh"), "methods must be one of gibbs, gwg; got 'gwh'"),
-        ("methods", 3, "methods must be Iterable, got 3"),
+        ("methods", 3, "methods must be a sequence, got 3"),
         ("budget", {"hmc": 1}, "budget must be one of gibbs, gwg; got 'hmc'"),
         ("budget", {"gwg": 0}, "budget['gwg'] must be a number > 0, got 0"),
         ("budget", ("gwg",), "budget must be Mapping, got"),
@@ -185,6 +186,49 @@ def test_what_is_called_must_be_a_function() -> None:
     assert apply() == apply(None) == 0 and apply(lambda n: n + 1) == 2
     with pytest.raises(InputError, match=r"^f must be a function, got 3$"):
         apply(3)
+
+
+@checked
+def plain(
+    n: int = 0,
+    rate: float = 0.0,
+    on: bool = True,
+    name: str = "",
+    path: str | Path | None = None,
+    sizes: Sequence[int] = (),
+    ends: tuple[float, float] = (0.0, 1.0),
+    times: Sequence[float] | torch.Tensor = (),
+    mixed: float | str = 0.0,
+    once: Iterable[float] = (),
+) -> tuple[float, ...]:
+    return tuple(once)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "words"),
+    [
+        ("n", [3, np.int64(3), torch.tensor(3)], ["3", 2.0, True, None], "an integer"),
+        ("rate", [1, math.inf, np.float32(1), torch.tensor(1.0)], ["1"], "a number"),
+        ("on", [False, np.bool_(True), 1], ["no", 2, None], "True or False"),
+        ("name", ["a"], [3, None], "text"),
+        ("path", ["a", Path("a"), None], [3], "text or a path"),
+        ("sizes", [[1], (), np.arange(3), {1, 2}], [3, "12"], "a sequence"),
+        ("sizes", [range(3)], [["1"], (1.5,)], "an integer"),
+        ("ends", [[0, 1]], [(0,), [0, 1, 2]], "2 values"),
+        ("times", [torch.ones(2), [1]], [1, np.array(1)], "Tensor or a sequence"),
+        ("mixed", [1, "a"], [None, [1]], "a number or text"),
+    ],
+)
+def test_numbers_texts_and_sequences(name, right, wrong, words) -> None:
+    for value in right:
+        plain(**{name: value})
+    for value in wrong:
+        with pytest.raises(InputError, match=rf"^{name} must be {words}.*, got .*\Z"):
+            plain(**{name: value})
+
+
+def test_a_check_uses_up_no_iterator() -> None:
+    assert plain(once=iter([1.0, 2.0])) == (1.0, 2.0)
 
 
 def test_objects_of_a_wrong_kind_are_an_input_error() -> None:

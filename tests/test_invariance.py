@@ -70,15 +70,12 @@ from ebmtut.transport import (
     temperature_bound,
     transport_plan,
 )
+from tests.shared import normal
 
 seeds = st.integers(0, 999)
 scales = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
 shifts = st.floats(-1e6, 1e6)
 many = settings(deadline=None, max_examples=15)
-
-
-def normal(*size, seed):
-    return torch.randn(*size, generator=make_generator(seed), dtype=torch.float64)
 
 
 @many

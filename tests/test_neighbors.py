@@ -7,18 +7,12 @@ from hypothesis import strategies as st
 
 from ebmtut.energies import Ising, LatticeIsing, MLPEnergy
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
-from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
-
-
-def random_tensor(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
+from tests.shared import normal
 
 
 def random_ising(n_sites, seed=0):
-    return Ising(
-        random_tensor(n_sites, n_sites, seed=seed), random_tensor(n_sites, seed=seed)
-    )
+    return Ising(normal(n_sites, n_sites, seed=seed), normal(n_sites, seed=seed))
 
 
 ENERGIES = {
@@ -63,7 +57,7 @@ def test_gradients_flow_to_parameters():
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
 def test_many_states_against_enumeration(dtype):
     n_sites, n_states = 3, 4
-    table = random_tensor(n_states**n_sites)
+    table = normal(n_states**n_sites)
 
     def energy(x):
         return table[states_to_index(x, n_states)]

@@ -1,6 +1,7 @@
 """Call every public function with objects of a wrong kind: each raises InputError.
 
-All arguments at once, and alone each that is to be of a class of the package.
+All arguments at once, and alone each that is to be of a class of the package, a number,
+a text, a path, a sequence or a function.
 In a process of its own, without the tests' hook that holds calls to their signatures:
 a user has none. Prints what raises another error.
 """
@@ -8,9 +9,12 @@ a user has none. Prints what raises another error.
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from functools import partial
-from typing import get_type_hints
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -22,39 +26,51 @@ from ebmtut.samplers import gibbs, gwg, langevin, run_chain
 #: Checks of checks, what takes any callable and asks nothing of it at first, and what
 #: says in its refusal which other function to take (samplers/test_refusals.py).
 FREE = {
+    "alone",
+    "check_bits",
     "check_choice",
     "check_clamp_values",
+    "check_counts",
     "check_finite",
     "check_floating",
     "check_floats",
     "check_only_bits",
+    "check_range",
     "check_shape",
+    "check_states",
     "check_within",
     "adapt_step_size",
     "check_rbm_method",
     "check_type",
+    "check_vectors",
     "check_weights",
     "checked",
+    "collect_provenance",
+    "counting",
+    "dtype_of_states",
     "effective_sample_size",
     "energies_of",
     "ising_gibbs",
     "ising_gibbs_reference",
     "refuse",
+    "to_json",
 }
 #: Innermost formulas and steps, which trust their callers.
 INNERMOST = """
-    CountedFlow accelerated_start and_to_child and_to_parents average_weights
+    CountedFlow DivergenceError accelerated_start and_to_child and_to_parents
+    average_weights
     bernoulli bfloat16_is_fast binarize categorical chain_value channel_classes
     contrastive_potential descend dmala_kernel draw_conditional
-    estimate_log_mean_exp feasible_plan flip_sites free_vertices gibbs_kernel
+    feasible_plan flip_sites free_vertices gibbs_kernel
     gibbs_ot_iteration gwg_log_proposal holds_names hop_distances
-    instances_innermost kolmogorov_residual kolmogorov_variance_loss
+    instances_innermost joined kolmogorov_residual kolmogorov_variance_loss
     langevin_flip_logits langevin_log_proposal largest_of_exponentials
     log_partition_slope logistic_from_normal marginal_error
     metropolis_log_acceptance min_plus_reference mirror_step mixtures normal
     number_in one_way_rates or_to_child or_to_parents polar replace_file
     reversible_rates sha256_of smoothed_conjugate
-    spins_to_bits systematic_resampling trajectory_balance_loss wnmf_temperature
+    spins_to_bits standard_exponential systematic_resampling trajectory_balance_loss
+    wnmf_temperature worst_of_all
 """
 SKIPPED = (
     *("cli", "experiments", "kernels", "sweeps", "ledger", "plotting", "widgets"),
@@ -67,12 +83,40 @@ class Odd:
 
 
 def call(name, function, /, *places, **words):
+    told = f"{name} of {places or words}"
     try:
         function(*places, **words)
     except (InputError, ImportError):
         return
     except Exception as error:
-        print(f"{name}: {type(error).__name__}: {error}")
+        print(f"{told}: {type(error).__name__}: {error}")
+    else:
+        if words:
+            print(f"{told}: no error")
+
+
+def wrong_values(hint):
+    """What an annotation of a number, a text, a sequence or a function excludes."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return []  # tests/test_declared.py
+    if origin in (Union, UnionType):
+        members = get_args(hint)
+        own = [wrong_values(part) for part in members if part is not type(None)]
+        allows_none = len(own) < len(members)
+        values = own[0] if len(own) == 1 else []
+        return [v for v in values if not (v is None and allows_none)]
+    if origin is Callable:
+        return [torch.zeros(2), "f"]
+    if isinstance(origin, type) and issubclass(origin, (tuple, Sequence)):
+        return [3, torch.tensor(1.0), "a"]
+    return {
+        int: ["3", 2.5, torch.zeros(2), None],
+        float: ["0.5", torch.zeros(2), None],
+        bool: ["no", 2],
+        str: [3, None],
+        Path: [3],
+    }.get(hint, [])
 
 
 def main():
@@ -97,9 +141,11 @@ def main():
             made = function.__init__ if inspect.isclass(function) else function
             hints = get_type_hints(made, include_extras=True)
             for p in parameters:
-                kind = _class_of(hints.get(p.name))
-                if kind and kind is not torch.Tensor:
-                    call(f"{module.name}.{name}", function, **{p.name: Odd()})
+                hint = hints.get(p.name)
+                kind = _class_of(hint)
+                is_own = kind and kind is not torch.Tensor
+                for value in [Odd()] if is_own else wrong_values(hint):
+                    call(f"{module.name}.{name}", function, **{p.name: value})
             if inspect.isclass(function):
                 continue
             given = [

@@ -8,10 +8,19 @@ tensors are in `ebmtut.tensor_checks`; this module does not import torch.
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from functools import cache, partial, wraps
 from itertools import cycle
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from types import UnionType
 from typing import (
     Annotated,
@@ -220,8 +229,8 @@ def checked(door: _Door) -> _Door:
 
     A number is compared with its `Range`, a name with its `OneOf` or ``Literal``, also
     in sequences, mappings and unions; what is to be an instance of a class of this
-    package, a tensor or a function must be one. Defaults are not validated. A class is
-    returned itself, with a constructor that validates.
+    package, a tensor, a function, a number, a text or a sequence must be one. Defaults
+    are not validated. A class is returned itself, with a constructor that validates.
     """
     if isinstance(door, type):
         door.__init__ = checked(door.__init__)  # type: ignore[misc]
@@ -232,8 +241,11 @@ def checked(door: _Door) -> _Door:
     def declared() -> list[tuple[str, int, _Check]]:
         # At the first call, since an annotation may use names that are defined later.
         hints = get_type_hints(door, include_extras=True)
-        found = {n: _check_of(hint) for n, hint in hints.items() if _declares(hint)}
-        return [(n, k, found[n]) for n, k in places.items() if n in found]
+        return [
+            (name, place, _check_of(hints[name]))
+            for name, place in places.items()
+            if name in hints and _declares(hints[name])
+        ]
 
     @wraps(door)
     def checked_door(*args: Any, **kwargs: Any) -> Any:
@@ -248,32 +260,97 @@ def checked(door: _Door) -> _Door:
 
 
 def _declares(hint: Any) -> bool:
-    """Whether an annotation declares allowed values, a function, or a known class."""
-    is_rule = isinstance(hint, (Range, OneOf)) or _class_of(hint) is not None
-    if is_rule or get_origin(hint) in (Literal, Callable):
+    """Whether an annotation declares allowed values, a plain kind, or a known class."""
+    if isinstance(hint, (Range, OneOf)) or _class_of(hint) is not None:
         return True
+    if hint in _PLAIN or get_origin(hint) in (Literal, Callable, *_CONTAINERS):
+        return hint is not type(None)
     return any(map(_declares, get_args(hint)))
 
 
 def _class_of(hint: Any) -> type | None:
     """Return the class of this package, or of tensors, that an annotation names."""
+    known = _any_class(hint)
+    if known is None or (known.__module__, known.__name__) == ("torch", "Tensor"):
+        return known
+    return known if known.__module__.startswith("ebmtut.") else None
+
+
+def _any_class(hint: Any) -> type | None:
+    """Return the class that an annotation names, unless isinstance refuses it."""
     hint = getattr(hint, "array_type", hint)  # jaxtyping's, of any shape and dtype
     if not isinstance(hint, type) or get_origin(hint) is not None:
         return None
     is_protocol = getattr(hint, "_is_protocol", False)
-    if is_protocol and not hasattr(hint, "_is_runtime_protocol"):
-        return None  # isinstance refuses it
-    is_tensor = (hint.__module__, hint.__name__) == ("torch", "Tensor")
-    return hint if is_tensor or hint.__module__.startswith("ebmtut.") else None
+    return None if is_protocol and not hasattr(hint, "_is_runtime_protocol") else hint
+
+
+def _number(value: Any) -> Any:
+    """Return the number that an array or tensor without dimensions holds."""
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
+def _is_integer(value: Any) -> bool:
+    if type(value) is int:
+        return True
+    number = _number(value)
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
+def _is_float(value: Any) -> bool:
+    if type(value) is float:
+        return True
+    number = _number(value)
+    return isinstance(number, Real) and not isinstance(number, bool)
+
+
+def _is_bool(value: Any) -> bool:
+    number = value if isinstance(value, bool) else _number(value)
+    return isinstance(number, Integral) and number in (0, 1)
+
+
+def _is_sequence(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return True
+    # A tensor without dimensions has the method, but cannot be iterated.
+    is_text = isinstance(value, (str, bytes))
+    return isinstance(value, Iterable) and not is_text and _number(value) is value
+
+
+#: What a value of a kind that has no rule of its own is called, and whether it is one.
+_PLAIN: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
+    int: ("an integer", _is_integer),
+    float: ("a number", _is_float),
+    bool: ("True or False", _is_bool),
+    str: ("text", lambda value: isinstance(value, str)),
+    Path: ("a path", lambda value: isinstance(value, (str, PathLike))),
+    type(None): ("None", lambda value: value is None),
+}
+
+_CONTAINERS = (tuple, list, dict, Sequence, Iterable, Mapping, MutableMapping)
+
+
+def _kind_of(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
+    """Return the name of an annotation's kind and whether a value is of it.
+
+    None for what only a type checker knows, and for a rule that decides by itself.
+    """
+    origin = get_origin(hint) or hint
+    if plain := _PLAIN.get(hint):
+        return plain
+    if origin is Callable:
+        return "a function", callable
+    if origin in _CONTAINERS and get_args(hint):
+        if issubclass(origin, Mapping):
+            return "Mapping", lambda value: isinstance(value, Mapping)
+        return "a sequence", _is_sequence
+    if (known := _any_class(hint)) is not None:
+        return known.__name__, lambda value: isinstance(value, known)
+    return None
 
 
 def _instance_of(known: type) -> _Check:
     return lambda name, value: check_type(name, value, known)
-
-
-def _check_callable(name: str, value: object) -> None:
-    if not callable(value):
-        raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
 def _check_of(hint: Any) -> _Check:
@@ -285,40 +362,78 @@ def _check_of(hint: Any) -> _Check:
         return _instance_of(known)
     if origin is Literal:
         return partial(check_choice, choices=inside)
-    if origin is Callable:
-        return _check_callable
     if origin is Annotated:
         kind, rule = inside
         if isinstance(rule, OneOf):
             return partial(check_choice, choices=rule.choices)
         return partial(check_range, **rule._asdict(), integer=kind is int)
+    if origin in (Union, UnionType):
+        return _check_of_union(inside)
+    about = _kind_of(hint)
+    if about is None:  # a container of another kind
+        return lambda name, value: None
+    noun, is_one = about
+
+    def check_kind(name: str, value: Any) -> None:
+        if type(value) is not hint and not is_one(value):
+            raise InputError(f"{name} must be {noun}, got {shown(value)}")
+
+    if not inside or origin is Callable:
+        return check_kind
     checks = [_check_of(part) for part in inside]
 
-    def check_union(name: str, value: Any) -> None:
-        # A value of no member's type is compared with the first member that has a rule.
-        for part, check in zip(inside, checks, strict=True):
-            kind = get_origin(part) or part
-            if kind is not Annotated and isinstance(value, kind):
-                return check(name, value)
-        if all(part is type(None) or _class_of(part) for part in inside):
-            return check_type(name, value, *filter(None, map(_class_of, inside)))
-        rule = next(filter(_declares, inside))
-        return checks[inside.index(rule)](name, value)
-
     def check_mapping(name: str, value: Any) -> None:
-        check_type(name, value, Mapping)
+        check_kind(name, value)
         for key, item in value.items():
             checks[0](name, key)
             checks[1](f"{name}[{key!r}]", item)
 
     def check_sequence(name: str, value: Any) -> None:
-        check_type(name, value, Iterable)
-        alike = len(inside) == 1 or inside[1] is ...
-        for item, check in zip(
-            value, cycle(checks[:1] if alike else checks), strict=False
+        check_kind(name, value)
+        # The entries of an iterator would be used up, those of an array have one dtype.
+        if type(value) not in (list, tuple) and (
+            isinstance(value, Iterator) or (hasattr(value, "dtype") and is_plain)
         ):
+            return
+        if not alike and len([*value]) != len(checks):
+            raise InputError(f"{name} must be {len(checks)} values, got {shown(value)}")
+        for item, check in zip(value, cycle(checks), strict=False):
             check(name, item)
 
-    if origin in (Union, UnionType):
-        return check_union
-    return check_mapping if issubclass(origin, Mapping) else check_sequence
+    is_plain = inside[0] in _PLAIN
+    alike = len(inside) == 1 or inside[1] is ...
+    checks = checks[:1] if alike else checks
+    return check_mapping if noun == "Mapping" else check_sequence
+
+
+def _check_of_union(members: tuple[Any, ...]) -> _Check:
+    """Return the check of a value by that member whose kind it is.
+
+    A value of no member's kind is compared with the first member that has a rule.
+    """
+    # A tensor is of the class of tensors before it is a sequence.
+    members = tuple(sorted(members, key=lambda member: _any_class(member) is None))
+    kinds = [_kind_of(member) for member in members]
+    checks = [_check_of(member) for member in members]
+    ruled = [
+        check
+        for member, kind, check in zip(members, kinds, checks, strict=True)
+        if kind is None and _declares(member)
+    ]
+    classes = [known for member in members if (known := _class_of(member)) is not None]
+    others = [member for member in members if member is not type(None)]
+    names = " or ".join(kind[0] for kind in map(_kind_of, others) if kind)
+
+    def check_union(name: str, value: Any) -> None:
+        for kind, check in zip(kinds, checks, strict=True):
+            if kind is not None and kind[1](value):
+                return check(name, value)
+        if ruled:
+            return ruled[0](name, value)
+        if len(classes) == len(others):
+            return check_type(name, value, *classes)
+        if all(map(_declares, others)):
+            raise InputError(f"{name} must be {names}, got {shown(value)}")
+        return None
+
+    return check_union

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from ebmtut.checks import checked
+
 __all__ = ["OutOfTime", "deadline", "out_of_time"]
 
 _moment: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -15,6 +17,7 @@ class OutOfTime(Exception):
 
 
 @contextmanager
+@checked
 def deadline(moment: float | None) -> Iterator[None]:
     """Give what runs inside a moment, of ``time.time()``, at which to stop."""
     before = _moment.set(moment)

@@ -75,8 +75,9 @@ def estimate_log_mean_exp(log_weights: Float[Tensor, " n_samples"]) -> Estimate:
     estimate
         In float64. The error is too small where few samples carry the sum.
     """
+    relative_weights(log_weights)  # refuses weights that are all zero
+    check_range("len(log_weights)", len(log_weights), low=2, integer=True)
     w = log_weights.double()
-    check_range("len(log_weights)", len(w), low=2, integer=True)
     value = float(w.logsumexp(0)) - math.log(len(w))
     relative = (w - value).exp()
     return Estimate(value, float(relative.std()) / math.sqrt(len(w)))

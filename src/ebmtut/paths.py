@@ -34,6 +34,7 @@ __all__ = ["AnnealingPath", "BasePath", "PathEnergy"]
 Time = float | Float[Tensor, " batch"]
 
 
+@checked
 class PathEnergy:
     """The energy at one time of a path, as any sampler takes it.
 

@@ -155,6 +155,7 @@ def categorical(
     return (logits + noise).argmax(dim=-1)
 
 
+@checked
 def exponential(
     shape: Sequence[int],
     *,
@@ -170,6 +171,7 @@ def exponential(
     return e.clamp_(min=torch.finfo(e.dtype).tiny).to(dtype)
 
 
+@checked
 def gumbel(
     shape: Sequence[int],
     *,
@@ -182,6 +184,7 @@ def gumbel(
     return e.log_().neg_().to(dtype)
 
 
+@checked
 def logistic(
     shape: Sequence[int],
     *,

@@ -27,6 +27,7 @@ def constant(value: Number) -> Schedule:
     return lambda step: value
 
 
+@checked
 def linear(start: float, stop: float, n_steps: int) -> Schedule:
     """Move from start to stop by equal differences.
 
@@ -39,6 +40,7 @@ def linear(start: float, stop: float, n_steps: int) -> Schedule:
     return lambda step: start + (stop - start) * fraction(step)
 
 
+@checked
 def cosine(start: float, stop: float, n_steps: int) -> Schedule:
     """Move from start to stop along half a cosine, flat at both ends."""
     fraction = _fraction(start, stop, n_steps)

@@ -54,6 +54,7 @@ def spins_to_bits(s: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return (s + 1) / 2
 
 
+@checked
 def one_hot(
     x: Real[Tensor, "*shape"], n_states: int, *, dtype: torch.dtype = torch.float32
 ) -> Real[Tensor, "*shape n_states"]:
@@ -99,6 +100,7 @@ def enumerate_states(
     return index_to_states(index, n_sites, n_states, dtype=dtype)
 
 
+@checked
 def index_to_states(
     index: Int[Tensor, " batch"],
     n_sites: int,
@@ -121,6 +123,7 @@ def index_to_states(
     return ((index[:, None] // place) % n_states).to(dtype)
 
 
+@checked
 def states_to_index(
     x: Real[Tensor, "batch n_sites"], n_states: int = 2
 ) -> Int[Tensor, " batch"]:

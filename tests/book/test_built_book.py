@@ -5,6 +5,7 @@ That it builds without a warning is checked where it is built, in tools/render.p
 
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
@@ -40,11 +41,15 @@ class Page(HTMLParser):
         self.in_article &= tag != "article"
 
 
+#: A page by its text, which is parsed once for all tests of this process.
+page_of = cache(Page)
+
+
 def dead_links(html):
     """Return the internal links that lead nowhere, ``page: link (why)``."""
     html = html.resolve()
     pages = {
-        path: Page(path.read_text("utf-8"))
+        path: page_of(path.read_text("utf-8"))
         for path in sorted(html.rglob("*.html"))
         if "_static" not in path.relative_to(html).parts
     }
@@ -77,7 +82,7 @@ def test_every_page_is_there(html):
 def test_every_picture_has_a_text(html, pages):
     """Sphinx puts the file's name where an author wrote nothing."""
     silent = re.compile(r"|.*\.(png|jpe?g|webp|svg|gif)")
-    found = {page: Page((html / page).read_text("utf-8")).alts for page in pages}
+    found = {page: page_of((html / page).read_text("utf-8")).alts for page in pages}
     for page, alts in found.items():
         assert not any(silent.fullmatch(alt) for alt in alts), (page, alts)
     assert any(found.values())

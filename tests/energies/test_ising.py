@@ -4,14 +4,11 @@ import torch
 from ebmtut.energies import Ising
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
-
-
-def random_tensor(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
+from tests.shared import normal
 
 
 def test_energy_by_loops():
-    coupling, bias = random_tensor(4, 4), random_tensor(4, seed=1)
+    coupling, bias = normal(4, 4), normal(4, seed=1)
     energy = Ising(coupling, bias)
     x = enumerate_states(4)
     for state, got in zip(x, energy(x), strict=True):
@@ -31,7 +28,7 @@ def test_each_edge_counts_twice():
 
 
 def test_raw_coupling_is_symmetrised_without_diagonal():
-    raw = random_tensor(5, 5)
+    raw = normal(5, 5)
     energy = Ising(raw)
     assert torch.equal(energy.coupling, raw)
     symmetric = energy.symmetric_coupling
@@ -44,7 +41,7 @@ def test_raw_coupling_is_symmetrised_without_diagonal():
 
 
 def test_no_field_is_a_zero_field():
-    coupling = random_tensor(4, 4)
+    coupling = normal(4, 4)
     x = enumerate_states(4)
     without, zero = Ising(coupling), Ising(coupling, torch.zeros(4).double())
     assert torch.equal(without(x), zero(x))
@@ -54,7 +51,7 @@ def test_no_field_is_a_zero_field():
 
 
 def test_learnable_gradient_is_minus_the_statistics():
-    energy = Ising(random_tensor(4, 4), random_tensor(4), learnable=True)
+    energy = Ising(normal(4, 4), normal(4), learnable=True)
     x = bernoulli(torch.full((6, 4), 0.5).double(), generator=make_generator(2))
     energy(x).sum().backward()
     s = bits_to_spins(x)

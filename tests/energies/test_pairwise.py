@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from tests.shared import normal
 
 
 def by_hand(terms, x):

@@ -6,14 +6,10 @@ import pytest
 import torch
 
 from ebmtut.energies import RBM, PairwiseGraph
-from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
+from tests.shared import normal
 
 N_HIDDEN, N_VISIBLE = 3, 4
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from ebmtut.exact import (
     grid_channel,
     pooling_channel,
 )
-from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
+from tests.shared import normal
 from tests.transition_matrix import kernel_matrix
 
 CHANNELS = {
@@ -34,18 +34,14 @@ CHANNELS = {
 every_channel = pytest.mark.parametrize("log_q", CHANNELS.values(), ids=CHANNELS)
 
 
-def random_tensor(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
-
-
 def random_distribution(n=16, seed=0):
-    return torch.log_softmax(random_tensor(n, seed=seed), dim=0)
+    return torch.log_softmax(normal(n, seed=seed), dim=0)
 
 
 def random_ising(n_sites, seed=0):
     return Ising(
-        random_tensor(n_sites, n_sites, seed=seed) / 2,
-        random_tensor(n_sites, seed=seed + 1),
+        normal(n_sites, n_sites, seed=seed) / 2,
+        normal(n_sites, seed=seed + 1),
         learnable=True,
     )
 
@@ -64,11 +60,7 @@ def push(log_p, log_q):
 
 
 def test_definition_by_loops():
-    log_p, log_q, u = (
-        random_distribution(),
-        CHANNELS["bernoulli"],
-        random_tensor(16, seed=5),
-    )
+    log_p, log_q, u = (random_distribution(), CHANNELS["bernoulli"], normal(16, seed=5))
     p, q = log_p.exp(), log_q.exp()
     want = 0.0
     for x in range(16):
@@ -113,7 +105,7 @@ def test_pooling_channel_confuses_block_permutations():
 def test_unreachable_outputs_cost_nothing():
     log_q = CHANNELS["grid"]
     wider = torch.cat([log_q, torch.full((16, 3), -math.inf).double()], dim=1)
-    u = random_tensor(16, seed=1).requires_grad_()
+    u = normal(16, seed=1).requires_grad_()
     narrow_ed = exact_energy_discrepancy(u, random_distribution(), log_q)
     ed = exact_energy_discrepancy(u, random_distribution(), wider)
     assert torch.equal(ed, narrow_ed)
@@ -137,7 +129,7 @@ def test_energies_may_be_functions_and_data_sparse():
 @given(seed=st.integers(0, 1000), constant=st.floats(-1e9, 1e9))
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_a_constant_changes_nothing(log_q, seed, constant):
-    u, log_p = random_tensor(16, seed=seed), random_distribution(seed=seed + 1)
+    u, log_p = normal(16, seed=seed), random_distribution(seed=seed + 1)
     one = exact_energy_discrepancy(u, log_p, log_q)
     lost = 1e-11 + 2**-51 * abs(constant)  # in the sum itself
     for distribution, more in ((log_p, 0), (log_p.float(), 256 * 2**-23)):
@@ -163,11 +155,7 @@ def test_gradient_vanishes_at_the_data_energy(log_q):
 
 @every_channel
 def test_second_variation_is_the_mean_posterior_variance(log_q):
-    u, log_p, h = (
-        random_tensor(16, seed=7),
-        random_distribution(),
-        random_tensor(16, seed=8),
-    )
+    u, log_p, h = (normal(16, seed=7), random_distribution(), normal(16, seed=8))
     hessian = torch.autograd.functional.hessian(
         lambda v: exact_energy_discrepancy(v, log_p, log_q), u
     )
@@ -192,8 +180,8 @@ def test_free_constants_are_the_channel_classes(log_q):
     eigenvalues = torch.linalg.eigvalsh(hessian)
     assert (eigenvalues[:n_classes].abs() < 1e-14).all()
     assert (eigenvalues[n_classes:] > 1e-5).all()
-    shift = random_tensor(n_classes, seed=2)[classes]
-    u = random_tensor(16, seed=9)
+    shift = normal(n_classes, seed=2)[classes]
+    u = normal(16, seed=9)
     flat = exact_energy_discrepancy(u + shift, log_p, log_q)
     assert float(flat) == pytest.approx(
         float(exact_energy_discrepancy(u, log_p, log_q)), abs=1e-13
@@ -215,7 +203,7 @@ def test_classes_of_the_three_perturbations():
 def test_pooling_learns_nothing_of_saturated_blocks():
     log_p, log_q = random_distribution(), CHANNELS["pooling"]
     # A state of saturated blocks is alone with its y: no gradient ever.
-    start = random_tensor(16, seed=4).requires_grad_()
+    start = normal(16, seed=4).requires_grad_()
     loss = exact_energy_discrepancy(start, log_p, log_q)
     (gradient,) = torch.autograd.grad(loss, start)
     saturated = [0b0000, 0b0011, 0b1100, 0b1111]
@@ -229,7 +217,7 @@ def test_pooling_learns_nothing_of_saturated_blocks():
 
 @every_channel
 def test_contraction_of_the_divergence(log_q):
-    log_p, u = random_distribution(), 2 * random_tensor(16, seed=1)
+    log_p, u = random_distribution(), 2 * normal(16, seed=1)
     log_model = torch.log_softmax(-u, dim=0)
     push_p, push_model = push(log_p, log_q), push(log_model, log_q)
     contraction = kl(log_p, log_model) - kl(push_p, push_model)
@@ -299,7 +287,7 @@ def test_on_the_gpu():
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_single_precision_distributions_go_with_the_channels(channel):
     """The channels are float64; 16 and 256 terms of size one lose some 1e-6."""
-    distribution, energy = random_distribution(16), random_tensor(16)
+    distribution, energy = random_distribution(16), normal(16)
     exact = exact_energy_discrepancy(energy, distribution, CHANNELS[channel])
     single = exact_energy_discrepancy(
         energy.float(), distribution.float(), CHANNELS[channel]

@@ -6,10 +6,7 @@ import torch
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph
 from ebmtut.message_passing import STARTS, max_product, max_product_reference
 from ebmtut.random import make_generator
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from tests.shared import normal
 
 
 def some_graph(n):

@@ -13,14 +13,10 @@ from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph
 from ebmtut.kernels import graph_classes as classes
 from ebmtut.kernels import lattice_words as lattice
 from ebmtut.message_passing import max_product, max_product_reference
-from ebmtut.random import make_generator
 from ebmtut.transport import GridCost, min_plus, min_plus_reference
+from tests.shared import normal
 
 pytestmark = pytest.mark.usefixtures("any_order")
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
 
 
 def torus(side):

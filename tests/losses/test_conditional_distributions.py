@@ -11,6 +11,7 @@ from ebmtut.energies import Ising
 from ebmtut.losses import pseudo_likelihood_loss, ratio_matching_loss
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
+from tests.shared import normal
 
 # What a bit costs whose value has the chance p, given the others.
 PRICES: dict[Callable[..., torch.Tensor], Callable[[torch.Tensor], torch.Tensor]] = {
@@ -18,10 +19,6 @@ PRICES: dict[Callable[..., torch.Tensor], Callable[[torch.Tensor], torch.Tensor]
     ratio_matching_loss: lambda p: (1 - p) ** 2,
 }
 each_loss = pytest.mark.parametrize("loss", PRICES, ids=lambda f: f.__name__)
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
 
 
 @each_loss

@@ -11,10 +11,7 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import Sampler, gibbs, run_chain
 from ebmtut.samplers.chain import StepInfo
 from ebmtut.states import enumerate_states, states_to_index
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
+from tests.shared import normal
 
 
 def ising(seed=0):

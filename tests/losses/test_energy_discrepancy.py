@@ -18,6 +18,7 @@ from ebmtut.losses import Bernoulli, Grid, Negatives, Pool, energy_discrepancy_l
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 from tests.losses.test_perturbations import DIRECTED, bits, directed_channel
+from tests.shared import normal
 
 CASES = {
     "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
@@ -40,10 +41,6 @@ class Fixed:
 
     def negatives(self, x, n_negatives, *, generator):
         return self.given
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
 
 
 def table(values):

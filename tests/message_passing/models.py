@@ -4,10 +4,7 @@ import torch
 
 from ebmtut.energies import PairwiseGraph
 from ebmtut.random import make_generator
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from tests.shared import normal
 
 
 def random_tree(n, seed, *, biased=True):

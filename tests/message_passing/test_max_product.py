@@ -17,7 +17,8 @@ from ebmtut.message_passing import (
 )
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
-from tests.message_passing.models import normal, random_tree
+from tests.message_passing.models import random_tree
+from tests.shared import normal
 
 
 def random_graph(n, density, seed):

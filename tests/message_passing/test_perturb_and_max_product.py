@@ -11,7 +11,8 @@ from ebmtut.energies import RBM, BoltzmannMachine, Ising
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import states_to_index
-from tests.message_passing.models import normal, random_tree
+from tests.message_passing.models import random_tree
+from tests.shared import normal
 
 
 def toy(theta=0.331):

@@ -14,10 +14,7 @@ from ebmtut.metrics import (
     log_weights,
 )
 from ebmtut.random import make_generator
-
-
-def normal(*shape, dtype=torch.float64):
-    return torch.randn(shape, generator=make_generator(0), dtype=dtype)
+from tests.shared import normal
 
 
 def network():

@@ -9,11 +9,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
 from ebmtut.states import states_to_index
-
-
-def normal(*shape):
-    return torch.randn(shape, generator=make_generator(0), dtype=torch.float64)
-
+from tests.shared import normal
 
 MLP = MLPEnergy(4, 16, 2, generator=make_generator(2))
 ENERGIES = {

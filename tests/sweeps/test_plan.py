@@ -87,6 +87,12 @@ def test_a_comma_inside_a_value_is_part_of_it(tmp_path, text, values):
         (["eps=0.2..0.1"], {"n_samples": 1}, "must have low < high"),
         (["eps=-1..1:log"], {"n_samples": 1}, "must have 0 < low < high"),
         (["seed=0,1"], {"n_seeds": 2}, "at most one value of seed"),
+        (
+            ["scale=Smith, J"],
+            {},
+            r"""write scale=Smith,J for 2 values, or 'scale="Smith, J"' for one$""",
+        ),
+        (['scale="a, b", c'], {}, 'write scale="a, b",c for 2 values$'),
         ([], {"n_seeds": 0}, "n_seeds must be an integer >= 1, got 0"),
         ([], {"n_samples": "x"}, "n_samples must be an integer >= 1, got 'x'"),
         ([], {"n_samples": 1, "sample_seed": -1}, "sample_seed must be"),

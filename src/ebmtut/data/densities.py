@@ -79,6 +79,7 @@ def density_extent(name: Annotated[str, OneOf(DENSITIES)]) -> float:
     return _MAX_ABS[name] + 1.0
 
 
+@checked
 def density_scale(name: str) -> float:
     """Cells a unit of length: the reference code's ``int_scale``.
 
@@ -93,6 +94,7 @@ def differential_entropy(name: Annotated[str, OneOf(DENSITIES)]) -> float:
     return _ENTROPY[name]
 
 
+@checked
 def exact_entropy(name: str) -> float:
     """Entropy of the 32-bit distribution in nats, the best possible expected NLL."""
     return differential_entropy(name) + 2.0 * math.log(density_scale(name))

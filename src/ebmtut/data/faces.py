@@ -36,6 +36,7 @@ OLIVETTI_FILES: dict[str, RemoteFile] = {
 }
 
 
+@checked
 def load_olivetti(
     *, data_dir: str | Path | None = None, offline: bool | None = None
 ) -> ImageData:
@@ -62,6 +63,7 @@ def load_olivetti(
     return ImageData(torch.from_numpy(images).float() / 255.0, labels, "olivetti")
 
 
+@checked
 def load_faces(
     *,
     generator: torch.Generator,

@@ -74,6 +74,7 @@ def load_mnist(
     return ImageData(images.float() / 255.0, labels.long(), f"mnist/{split}")
 
 
+@checked
 def load_digits(
     split: str = "train",
     *,
@@ -96,6 +97,7 @@ def load_digits(
         return glyph_digits(n_glyphs, generator=generator)
 
 
+@checked
 def read_idx(path: str | Path) -> np.ndarray:
     """Read an array of bytes in the IDX format, gzipped or not.
 

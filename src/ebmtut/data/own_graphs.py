@@ -51,6 +51,7 @@ _PAIRS = {
 _Edge = tuple[int, str, str, float]
 
 
+@checked
 def read_graph(path: str | Path) -> Any:
     """Read a graph from a file.
 

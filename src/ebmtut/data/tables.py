@@ -264,6 +264,7 @@ def _numpy_table(path: Path) -> np.ndarray:
     return table.astype(np.float64)
 
 
+@checked
 def read_bits(
     path: str | Path, *, dtype: torch.dtype = torch.float32, least: int = 1
 ) -> Float[Tensor, "rows columns"]:
@@ -280,6 +281,7 @@ def read_bits(
     return table.to(dtype)
 
 
+@checked
 def read_histograms(
     path: str | Path, *, least: int = 1
 ) -> Float64[Tensor, "rows columns"]:

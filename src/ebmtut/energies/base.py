@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_type, shown
+from ebmtut.checks import InputError, check_type, checked, shown
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -87,6 +87,7 @@ def energies_of(
     return value
 
 
+@checked
 def energies_and_gradients(
     energy: EnergyFunction, x: Float[Tensor, "batch ..."]
 ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch ..."]]:

@@ -5,6 +5,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ebmtut.checks import checked
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
@@ -13,6 +14,7 @@ from ebmtut.tensor_checks import check_floats, check_shape, check_states
 __all__ = ["Ising"]
 
 
+@checked
 class Ising(Energy):
     """Ising model p(x) proportional to exp(s'Js + b's), spins s = 2x - 1.
 

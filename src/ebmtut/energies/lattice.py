@@ -108,6 +108,7 @@ def lattice_adjacency(
     return torch.kron(loop, eye) + torch.kron(eye, loop)
 
 
+@checked
 def lattice_coloring(side: int) -> Int[Tensor, " n_sites"]:
     """Colour the periodic lattice so that neighbours differ.
 

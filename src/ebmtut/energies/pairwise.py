@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
 from ebmtut._compiled import compiled
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, checked
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
@@ -93,6 +93,7 @@ class NeighborLists:
         return torch.from_numpy(colors).to(self.start.device)
 
 
+@checked
 class BoltzmannMachine(Energy):
     """Fully visible Boltzmann machine, E(x) = -x'Wx/2 - b'x on bits.
 
@@ -186,6 +187,7 @@ class BoltzmannMachine(Energy):
         return (1 - 2 * x) * (x @ self.symmetric_weight.to(x) + self.bias.to(x))
 
 
+@checked
 class PairwiseGraph(Energy):
     """Boltzmann machine on a graph, -E(x) = sum over edges of w x_i x_j, plus b'x.
 

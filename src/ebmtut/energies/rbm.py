@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from ebmtut.checks import checked
 from ebmtut.energies.base import Energy
 from ebmtut.energies.pairwise import PairTerms
 from ebmtut.tensor_checks import check_floats, check_states
@@ -16,6 +17,7 @@ from ebmtut.tensor_checks import check_floats, check_states
 __all__ = ["RBM"]
 
 
+@checked
 class RBM(Energy):
     """Restricted Boltzmann machine on bits, E(v, h) = -h'Wv - b'h - c'v.
 

@@ -188,6 +188,7 @@ class HollowMLP(HollowNetwork):
         return silu(mixed + self.shift + shift).sum(1)
 
 
+@checked
 class HollowAttention(HollowNetwork):
     """leAttn: one attention over all other sites, of scores k(x_s) . q(x_s).
 

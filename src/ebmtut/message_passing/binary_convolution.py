@@ -6,7 +6,6 @@ X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both unknown
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -79,7 +78,5 @@ def check_images(
     if images.dtype not in (torch.float32, torch.float64):
         raise InputError(f"images must be float32 or float64, got {images.dtype}")
     check_only_bits("images", images)
-    if not isinstance(feature_shape, Sequence) or len(feature_shape) != 2:
-        raise InputError(f"feature_shape must be two sides, got {feature_shape!r}")
     for side, size in zip(feature_shape, images.shape[1:], strict=True):
         check_range("side of a feature", side, low=1, high=size, integer=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
 from ebmtut._compiled import sweep_in_threads
-from ebmtut.checks import check_counts, check_positive, check_range
+from ebmtut.checks import check_counts, check_positive, check_range, checked
 from ebmtut.kernels import deconvolution_messages as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
@@ -23,6 +23,7 @@ from ebmtut.tensor_checks import check_floats
 __all__ = ["deconvolve", "deconvolve_reference"]
 
 
+@checked
 def deconvolve(
     images: Float[Tensor, "n_images height width"],
     location_unaries: Float[Tensor, "n_images n_features rows columns"],
@@ -100,6 +101,7 @@ def deconvolve(
 
 
 @torch.no_grad()
+@checked
 def deconvolve_reference(
     images: Float[Tensor, "n_images height width"],
     location_unaries: Float[Tensor, "n_images n_features rows columns"],

@@ -96,6 +96,7 @@ class PrecisionRecall(NamedTuple):
     recall: float
 
 
+@checked
 def precision_recall(
     data: Float[Tensor, "n n_features"],
     samples: Float[Tensor, "n_samples n_features"],

@@ -86,6 +86,7 @@ def bits_per_dimension(
 
 
 @torch.no_grad()
+@checked
 def log_partition_chain(
     energy: LevelEnergy, samples: Float[Tensor, "n_levels batch ..."]
 ) -> LevelPartition:

@@ -89,6 +89,7 @@ class BernoulliProposal:
         return x @ self.probs.log() + (1.0 - x) @ (-self.probs).log1p()
 
 
+@checked
 class HistogramProposal:
     """A histogram over coarse cells of the plane, uniform inside each cell.
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ebmtut.checks import InputError
+from ebmtut.checks import (InputError, checked)
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.serialize import is_array, to_json, to_npz
 
 __all__ = ["record"]
 
 
+@checked
 def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> None:
     """Keep what a notebook found, for a sweep to collect.
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ebmtut import energies
-from ebmtut.checks import InputError
+from ebmtut.checks import (InputError, checked)
 from ebmtut.energies import Energy
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
@@ -27,6 +27,7 @@ _KINDS: dict[str, type[nn.Module]] = {
 }
 
 
+@checked
 def save_energy(
     path: str | Path, energy: nn.Module, *, notes: Mapping[str, Any] | None = None
 ) -> None:
@@ -73,6 +74,7 @@ def save_energy(
     save_checkpoint(path, tensors, about)
 
 
+@checked
 def load_energy(
     path: str | Path, kind: type[nn.Module] | None = None
 ) -> tuple[nn.Module, dict[str, Any]]:

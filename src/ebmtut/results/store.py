@@ -92,6 +92,7 @@ def benchmarks_root() -> Path:
     return Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 
 
+@checked
 def result_folder(id: str, scale: str, root: str | Path | None = None) -> Path:
     """Folder of one result: ``root/<paper>/<name>/<scale>``."""
     _check_key(id, scale)
@@ -120,6 +121,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
     return target
 
 
+@checked
 def load_result(
     id: str, scale: str, root: str | Path | None = None, *, with_arrays: bool = True
 ) -> Result:

@@ -1,5 +1,6 @@
 """Tables of numbers for a page: HTML for readers, plain text for the comparison."""
 
+from ebmtut.checks import checked
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,7 +10,7 @@ from ebmtut.checks import InputError
 __all__ = ["KINDS", "Cell", "Table"]
 
 # What a cell may hold: words, a count, a number, a number with its error, or nothing.
-Cell = str | int | float | tuple[float, float | None] | None
+Cell = str | int | float | bool | tuple[float, float | None] | None
 
 # Kinds of rows, and the words that tell them apart where there is no colour.
 KINDS = {
@@ -22,6 +23,7 @@ KINDS = {
 MINUS, NOTHING = "\u2212", "\u2013"
 
 
+@checked
 class Table:
     """A small table; the last line of a notebook's cell shows it.
 

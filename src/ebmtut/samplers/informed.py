@@ -39,6 +39,7 @@ _BALANCING: dict[str, _Balancing] = {
 }
 
 
+@checked
 def balancing_function(name: str) -> _Balancing:
     """Return log t -> log g(t) of a function with g(t) = t g(1/t) (Zanella, 2020).
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ebmtut._digests import json_digest
-from ebmtut.checks import Count, InputError, Natural, check_choice, checked
+from ebmtut.checks import Count, InputError, Natural, check_choice, checked, shown
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 
@@ -117,7 +117,8 @@ def make_plan(
     Parameters
     ----------
     given
-        ``name=value,value`` each. A random search also takes ``name=low..high``,
+        ``name=value,value`` each, a text that contains a comma in quotation marks. A
+        random search also takes ``name=low..high``,
         uniform, and ``name=low..high:log``.
     n_seeds
         Seeds for each setting, counted upwards from the seed that is given.
@@ -188,7 +189,17 @@ def _values(parameter: Parameter, text: str, *, ranges: bool) -> list[Any] | _Dr
         if not ranges:
             raise InputError(f"{parameter.name}={text} is a range: it needs --sample N")
         return _range(parameter, span[1], span[2], logarithmic=bool(span[3]))
-    values = [_value(parameter, part.strip()) for part in _parts(text)]
+    parts = _parts(text)
+    # In a text a blank may belong to the comma, or to the value.
+    if parameter.kind == "str" and any(part[:1] == " " for part in parts[1:]):
+        several = ",".join(part.strip() for part in parts)
+        one = "" if '"' in text else f", or '{parameter.name}=\"{text}\"' for one"
+        raise InputError(
+            f"{parameter.name} must be values separated by commas without blanks, "
+            f"got {shown(text)}: write {parameter.name}={several} for {len(parts)} "
+            f"values{one}"
+        )
+    values = [_value(parameter, part.strip()) for part in parts]
     return list({json.dumps(value): value for value in values}.values())
 
 

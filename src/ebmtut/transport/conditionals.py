@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, checked
 from ebmtut.transport._problem import check_potential, check_temperature
 
 __all__ = ["HalfStep", "half_step_distribution", "largest_of_exponentials"]
@@ -73,6 +73,7 @@ class HalfStep(NamedTuple):
     probability: Float[Tensor, "*batch n_points n_others"]
 
 
+@checked
 def half_step_distribution(
     cost: Float[Tensor, "m1 m2"],
     temperature: float | Float[Tensor, ""],

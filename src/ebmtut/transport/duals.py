@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, checked
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import (
     check_potential,
@@ -196,6 +196,7 @@ class Plan(NamedTuple):
     marginal_error: float
 
 
+@checked
 def transport_plan(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],

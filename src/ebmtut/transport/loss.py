@@ -27,6 +27,7 @@ __all__ = [
 Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
+@checked
 def wasserstein_loss(
     p: Float[Tensor, "... m1"],
     q: Float[Tensor, "... m2"],
@@ -86,6 +87,7 @@ def _centered(x: Tensor) -> Tensor:
     return x - mean
 
 
+@checked
 def gibbs_ot_oracle(
     temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,

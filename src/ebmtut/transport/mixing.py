@@ -65,6 +65,7 @@ def has_settled(
     return bool(best - dual[:-window].max() <= tolerance * best.abs())
 
 
+@checked
 def relative_gap(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],

@@ -18,7 +18,6 @@ from ebmtut.plotting import COLORS
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import Table
 from ebmtut.states import enumerate_states
-from ebmtut.widgets import SMALL_GRAPHS
 
 #: Messages or beliefs that differ by less are the same, up to rounding.
 NEAR = 1e-6
@@ -41,6 +40,8 @@ def noise_for(model: BoltzmannMachine, n: int, seed: int) -> Tensor:
 
 def small_graph(name: str) -> BoltzmannMachine:
     """Return one of the widget's graphs as a model of bits."""
+    from ebmtut.widgets import SMALL_GRAPHS  # needs anywidget
+
     graph = next(graph for graph in SMALL_GRAPHS if graph.name == name)
     return BoltzmannMachine(*graph.to_bits())
 
