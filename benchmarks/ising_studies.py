@@ -2,21 +2,13 @@
 
     python benchmarks/ising_studies.py others
     python benchmarks/ising_studies.py summed [--time-limit MINUTES]
-    python benchmarks/ising_studies.py pseudo
     python benchmarks/ising_studies.py free
-    python benchmarks/ising_studies.py gibbs
-    python benchmarks/ising_studies.py gwg
 
 others: Table 3 as in its full run, with penalties of 3, 10, 30 and 100, five CPU
     minutes.
 summed: the first three lattices at the paper's setting, with its two smallest
     penalties read as multiplying the sum of |J_ij|, half an hour.
-pseudo: pseudo-likelihood on the seven lattices, 200 steps each, two minutes.
 free: ED-Bern without a penalty at 0.2, 1,000 steps, a minute.
-gibbs: the likelihood by persistent chains on the seven lattices, 200 updates of a
-    Gibbs sweep each, four minutes.
-gwg: the same by 20 moves of Gibbs-with-gradients per update, on the first three
-    lattices, four minutes.
 The same command goes on where a time limit has stopped it.
 
 The paper does not say whether its penalties multiply the mean of |J_ij| or the sum. The
@@ -33,7 +25,6 @@ from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.experiment import no_claims
 
 _QUICK = replace(ising_rmse.EXPERIMENT.config("quick"), problems=((10, 0.1),))
-_TRAIN = IsingConfig().train
 
 OTHERS = replace(
     ising_rmse.EXPERIMENT,
@@ -62,17 +53,6 @@ SUMMED = replace(
     check=no_claims,
 )
 
-PSEUDO_LIKELIHOOD = replace(
-    ising_rmse.EXPERIMENT,
-    id="ed/ising-pseudo-likelihood",
-    title="Couplings by pseudo-likelihood",
-    presets={
-        "quick": replace(_QUICK, methods=("PL",)),
-        "full": IsingConfig(methods=("PL",), train=replace(_TRAIN, n_steps=200)),
-    },
-    check=no_claims,
-)
-
 NO_PENALTY = replace(
     ising_rmse.EXPERIMENT,
     id="ed/ising-no-penalty",
@@ -86,36 +66,5 @@ NO_PENALTY = replace(
     check=no_claims,
 )
 
-_IN_200_STEPS = replace(_TRAIN, n_steps=200)
-
-PERSISTENT_GIBBS = replace(
-    ising_rmse.EXPERIMENT,
-    id="ed/ising-persistent-gibbs",
-    title="Couplings by persistent chains of Gibbs sampling, in 200 steps",
-    presets={
-        "quick": replace(_QUICK, methods=("Gibbs",)),
-        "full": IsingConfig(methods=("Gibbs",), train=_IN_200_STEPS),
-    },
-    check=no_claims,
-)
-
-#: On the lattices from which something can be learned.
-PERSISTENT_GWG = replace(
-    ising_rmse.EXPERIMENT,
-    id="ed/ising-persistent-gwg",
-    title="Couplings by persistent chains of Gibbs with gradients, in 200 steps",
-    presets={
-        "quick": replace(_QUICK, methods=("GWG",)),
-        "full": IsingConfig(
-            problems=((10, 0.1), (10, 0.2), (10, 0.3)),
-            methods=("GWG",),
-            train=_IN_200_STEPS,
-        ),
-    },
-    check=no_claims,
-)
-
 if __name__ == "__main__":
-    studies = {"others": OTHERS, "summed": SUMMED, "pseudo": PSEUDO_LIKELIHOOD}
-    studies |= {"free": NO_PENALTY, "gibbs": PERSISTENT_GIBBS, "gwg": PERSISTENT_GWG}
-    run_study(studies, __doc__)
+    run_study({"others": OTHERS, "summed": SUMMED, "free": NO_PENALTY}, __doc__)

@@ -1,9 +1,7 @@
-"""Methods that Tables 1 and 3 quote beside energy discrepancy, at a reduced scale.
+"""EB-GFN, which Tables 1 and 3 quote beside energy discrepancy, at a reduced scale.
 
     python -m studies.ed.competing STUDY [--scale full] [--time-limit MINUTES]
 
-gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the four
-    lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
     ``python -m studies.dnfs.run couplings`` leaves out, six.
 densities: EB-GFN on the seven densities of Table 1, 50 updates, three.
@@ -26,8 +24,6 @@ from benchmarks.study_command import run_study
 from ebmtut.checks import Count, DivergenceError, OneOf, checked
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.ed import ising_rmse
-from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.ed.evaluation import (
     QUICK_EVALUATION,
     Evaluation,
@@ -40,25 +36,6 @@ from ebmtut.random import make_generator
 from ebmtut.training import EBGFNConfig, train_eb_gfn
 from studies.dnfs.couplings_gflownet import COUPLINGS, GFlowNetCouplingsConfig
 from studies.dnfs.figures import scores_of_runs
-
-GWG = replace(
-    ising_rmse.EXPERIMENT,
-    id="ed/ising-persistent-gwg-more",
-    title="Couplings by Gibbs with gradients in 200 steps, on the other lattices",
-    presets={
-        "quick": replace(
-            ising_rmse.EXPERIMENT.config("quick"),
-            problems=((9, -0.1),),
-            methods=("GWG",),
-        ),
-        "full": IsingConfig(
-            problems=((10, 0.4), (10, 0.5), (9, -0.1), (9, -0.2)),
-            methods=("GWG",),
-            train=replace(IsingConfig().train, n_steps=200),
-        ),
-    },
-    check=no_claims,
-)
 
 EB_GFN_COUPLINGS = replace(
     COUPLINGS,
@@ -159,7 +136,6 @@ EB_GFN_DENSITIES = Experiment(
 )
 
 STUDIES = {
-    "gwg": GWG,
     "couplings": EB_GFN_COUPLINGS,
     "densities": EB_GFN_DENSITIES,
 }

@@ -47,7 +47,7 @@ def strong_couplings():
     words = {
         v["name"]: v["verdict"]
         for v in verdicts
-        if v["name"].startswith("negative") and "10x10" in v["name"]
+        if v["name"].startswith("negative log-RMSE: ED-Bern, 10x10")
     }
     weak = [w for name, w in words.items() if name.endswith((" 0.1", " 0.2"))]
     strong = [w for name, w in words.items() if name.endswith((" 0.4", " 0.5"))]

@@ -93,16 +93,12 @@ class Study(NamedTuple):
 
 # By the figure or table whose methods they run.
 _REDUCED = "run at a reduced scale:"
-_SHORT = f"{_REDUCED} 200 updates, one run per lattice"
 _EB_GFN = f"{_REDUCED} 150 updates, one or two runs per lattice"
 _EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
         Study(id, "negative log-RMSE", "nlr", why)
         for id, why in {
-            "ed/ising-persistent-gibbs": _SHORT,
-            "ed/ising-persistent-gwg": _SHORT,
-            "ed/ising-persistent-gwg-more": _SHORT,
             "dnfs/couplings-gflownet": _EB_GFN,
             "ed/ising-eb-gfn": _EB_GFN,
         }.items()

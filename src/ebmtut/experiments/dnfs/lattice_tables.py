@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,7 +25,9 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table, load_result
-from ebmtut.widgets import TrainedFlow
+
+if TYPE_CHECKING:
+    from ebmtut.widgets import TrainedFlow
 
 #: Baselines with independent samples, and with dependent ones.
 _INDEPENDENT = [name for name, how in ANNEALING.items() if not how.resample_below]
@@ -396,8 +398,10 @@ def failure_table(result: Result) -> Table:
     return table_of(heads, lines, caption=words)
 
 
-def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
+def stored_flows(root: Path | None = None) -> "list[TrainedFlow]":
     """Return the first seeds of the package's recipe in dnfs/ising at full scale."""
+    from ebmtut.widgets import TrainedFlow  # needs anywidget
+
     result = load_result("dnfs/ising", "full", root)
     found = []
     for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):
