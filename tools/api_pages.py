@@ -45,7 +45,7 @@ EXPLAINED_IN = {
         "mala",
     ),
     "ed-ising": ("rmse",),
-    "ed-record": ("ResNetEnergy", "dula"),
+    "ed-record": ("DirectedNeighborhood", "ResNetEnergy", "dula"),
     "recovery": ("denoising_score_matching_loss",),
     "drl-images": ("frechet_distance",),
     "recovery-record": ("hmc", "precision_recall"),
