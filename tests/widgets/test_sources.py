@@ -1,6 +1,7 @@
 """One script a widget, made of modules that import each other."""
 
 import importlib
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -25,6 +26,21 @@ def test_without_anywidget_an_extra_is_named_that_brings_it(
     for extra in ("sweep", "book"):
         named = project["optional-dependencies"][extra]
         assert any(line.startswith("anywidget") for line in named)
+
+
+def test_the_package_but_its_widgets_is_imported_without_anywidget() -> None:
+    code = """
+import importlib, pkgutil, sys
+sys.modules["anywidget"] = None
+import ebmtut
+for module in pkgutil.walk_packages(ebmtut.__path__, "ebmtut."):
+    if not module.name.startswith("ebmtut.widgets"):
+        importlib.import_module(module.name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_imported_comes_first_and_once(
