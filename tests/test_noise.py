@@ -1,4 +1,4 @@
-"""The forward chain: its numbers digit for digit, its laws by moments."""
+"""The forward chain: its numbers digit for digit, its distributions by moments."""
 
 import math
 from itertools import pairwise

@@ -58,7 +58,7 @@ def test_training_starts_from_the_gaussian():
 
 
 def test_the_network_is_bounded():
-    """Where no data teach it, the Gaussian keeps the law in place."""
+    """Where no data teach it, the Gaussian keeps the distribution in place."""
     energy = network()
     far = 1e4 * states(300)[0]
     level = torch.zeros(300, dtype=torch.long)

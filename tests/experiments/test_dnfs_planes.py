@@ -40,7 +40,7 @@ def test_cells_that_touch_differ_in_one_bit():
 
 @pytest.mark.parametrize("density", DENSITIES)
 def test_the_distribution_of_the_data_keeps_its_place(density):
-    """Its mean and spread are those of draws, within half a cell and their noise."""
+    """Its mean and spread are those of samples, within half a cell and their noise."""
     distribution = planes.plane_distribution(density, 5)
     assert float(distribution.sum()) == pytest.approx(1, abs=1e-12)
     picture = planes.plane_picture(distribution)

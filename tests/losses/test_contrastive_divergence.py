@@ -27,7 +27,7 @@ def gradients(loss, energy):
 
 
 def test_value_and_gradient_are_differences_of_means():
-    """A model law in quarters, its states listed with multiplicity."""
+    """A model distribution in quarters, its states listed with multiplicity."""
     u = normal(4).requires_grad_()
     states = enumerate_states(2)
     data = states[[0, 0, 3]]
@@ -41,7 +41,7 @@ def test_value_and_gradient_are_differences_of_means():
 
 
 def test_gradient_is_that_of_the_likelihood():
-    """A model law of multiples of 1/64, enumerated: E_data - E_model exactly."""
+    """Probabilities are multiples of 1/64, enumerated: E_data - E_model exactly."""
     counts = torch.tensor([1, 9, 4, 14, 6, 2, 25, 3])
     distribution = counts.double() / counts.sum()
     u = (-distribution.log()).requires_grad_()

@@ -351,7 +351,7 @@ def test_as_many_as_there_are_is_the_full_loss(k):
 def test_extreme_energies_stay_finite(w, n_backward, dtype, levels):
     """U(x) - U(x') of +-1e4 and 2e4: the value is max(difference, log ratio).
 
-    A log-sum of size 2e4 is rounded to 2e4 eps, and so are the shares of the
+    A log-sum of size 2e4 is rounded to 2e4 eps, and so are the weights of the
     gradient, its exponentials.
     """
     low, high = levels

@@ -1,4 +1,4 @@
-"""Negative samples judged by the laws that the channels prescribe."""
+"""Negative samples tested against the distributions that the channels prescribe."""
 
 import math
 from itertools import product
@@ -64,7 +64,7 @@ def assert_distribution(counts, probs):
 
 
 def way_back(log_q, weighted):
-    """Law of x' given y, (n_y, n_x): posterior of a flat prior, or uniform."""
+    """Distribution of x' given y, (n_y, n_x): posterior of a flat prior, or uniform."""
     back = (log_q.isfinite().double() if weighted else log_q.exp()).T
     return back / back.sum(1, keepdim=True).clamp_min(1e-300)
 
@@ -79,7 +79,7 @@ def test_pairs_of_negatives_have_the_distribution_of_the_channel(
 ):
     """P(x'_1, x'_2 | x) = sum_y q(y|x) r(x'_1|y) r(x'_2|y).
 
-    The joint law sees that the negatives of a data point share its y.
+    The joint distribution sees that the negatives of a data point share its y.
     """
     n = 8000
     back = way_back(log_q, perturbation is DIRECTED)

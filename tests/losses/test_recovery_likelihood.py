@@ -245,7 +245,7 @@ def test_an_alarm_tells_of_a_gap_that_stays_saturated():
     words = str(caught.value)
     assert "is usually -15, less than -c / 2 = -15" in words
     assert "worst at level 1, largest energy 36" in words and "\n" not in words
-    # The lesser half may fail: the saturated gap is for that.
+    # The half of smaller terms may fail: the test of clipped terms is for that.
     usual.zero_()
     ends[2] = 1.0
     for _ in range(500):

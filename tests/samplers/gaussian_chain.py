@@ -1,4 +1,4 @@
-"""A Gaussian under a chain of noise: the law of every level is known."""
+"""A Gaussian under a chain of noise: the distribution of every level is known."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Block Gibbs leaves the law of an RBM as it is, and forgets where it began."""
+"""Block Gibbs leaves the distribution of an RBM as it is, and forgets its start."""
 
 import pytest
 import torch

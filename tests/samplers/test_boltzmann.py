@@ -1,4 +1,4 @@
-"""Fast chains on Boltzmann machines against the law by listing all states."""
+"""Fast chains on Boltzmann machines against the distribution by listing all states."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Short chains of one conditional law, where it is Gaussian or has two modes."""
+"""Short chains of a conditional distribution, Gaussian or with two modes."""
 
 import math
 
@@ -15,7 +15,7 @@ from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, distribution, e
 
 
 def test_averaged_noise_takes_the_bias_of_long_steps_away():
-    """Every law of the chain is Gaussian: averaged steps have its own variance."""
+    """All distributions are Gaussian: averaged steps have the exact variance."""
     n, t = 40_000, 1
     level = torch.full((n,), t)
     above = NOISE.signals[t + 1] * MEAN.expand(n, 2)
@@ -81,9 +81,9 @@ def test_the_quick_chain_is_the_plain_one(averaged, masked, head):
 def test_one_of_many_starts_is_kept_by_the_weights_of_the_distribution():
     """Two modes that no step of the chain joins: the starts divide the mass.
 
-    The share of the far mode is that of importance resampling with M starts, whose
+    The fraction in the far mode is that of importance resampling with M starts, whose
     bias falls as 1 / M; with 200 starts it is below 1 / 100 (checked by a single
-    one: the share that the start alone has is off by more than 0.2).
+    one: the fraction from the start alone is off by more than 0.2).
     """
     noise = NoiseLevels((0.95,))
     shift = torch.tensor([[2.0]], dtype=torch.float64)
@@ -102,7 +102,7 @@ def test_one_of_many_starts_is_kept_by_the_weights_of_the_distribution():
         draw = normals(make_generator(0))
         found, _ = draw_conditional(two, noise, seen, level, chain, draw)
         shares[n_starts] = float((found > 0).double().mean())
-    # Seen from 0 both modes are equally far: the law's share is the weight, 0.8.
+    # Seen from 0 both modes are equally far: the weight of the mode is 0.8.
     assert shares[200] == pytest.approx(0.8, abs=0.01 + 5 * 0.4 / math.sqrt(n))
     assert abs(shares[1] - 0.8) > 0.2
 
@@ -124,7 +124,7 @@ def test_the_normal_approximation_has_the_distribution_of_equation_12():
 
 
 def test_step_sizes_of_the_paper():
-    """c_t b sigma in y, so c_t b sigma / a in x; 1 where the last law is marginal."""
+    """c_t b sigma in y, so c_t b sigma / a in x; 1 at a marginal last level."""
     noise = ddpm_noise(6)
     sizes = paper_step_sizes(noise, math.sqrt(2e-4))
     for t in range(5):

@@ -1,4 +1,4 @@
-"""One call from an energy to samples: the law, by listing all states."""
+"""One call from an energy to samples: the distribution, by listing all states."""
 
 import pytest
 import torch

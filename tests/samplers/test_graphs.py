@@ -1,4 +1,4 @@
-"""Annealing and greed on graphs: laws that stay, sets that are independent."""
+"""Annealing and greed on graphs: distributions that stay, sets that are independent."""
 
 import pytest
 import torch

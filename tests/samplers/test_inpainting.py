@@ -1,4 +1,4 @@
-"""Completions of Gaussian states: what is free has its own law."""
+"""Completions of Gaussian states: what is free has its own distribution."""
 
 import math
 
@@ -10,7 +10,7 @@ from tests.samplers.gaussian_chain import CHAIN, NOISE, distribution, energy
 
 
 def test_inpainting_keeps_what_is_known_and_draws_the_rest():
-    """Independent coordinates: the free one has its own law, whatever is known."""
+    """Independent coordinates: the free one keeps its distribution."""
     n = 20_000
     data = torch.full((n, 2), 0.123456789, dtype=torch.float64)
     free = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(n, 2)

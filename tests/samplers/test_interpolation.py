@@ -1,4 +1,4 @@
-"""States between two runs, where the law of all of them is Gaussian."""
+"""States between two runs, where the distribution of all of them is Gaussian."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_the_ends_of_an_interpolation_are_the_samples(chain):
 
 
 def test_between_two_runs_lie_draws_of_the_same_distribution():
-    """The noise on an arc is white noise; so the middle has the law of samples."""
+    """The noise on an arc is white noise; so the middle is a sample, too."""
     n = 5000
     like = torch.empty(n, 2, dtype=torch.float64)
     generators = (make_generator(5), make_generator(6))

@@ -44,7 +44,7 @@ def test_odd_lattice_sweeps_by_color(run, n_sweeps):
 
 @every_run
 def test_even_lattice_sweeps_by_color(run):
-    """The law of the first 8 of 16 sites after one sweep."""
+    """The distribution of the first 8 of 16 sites after one sweep."""
     energy = LatticeIsing(4, -0.12, 0.1)
     start = (torch.arange(16) % 3 == 0).double()
     order = torch.argsort(lattice_coloring(4), stable=True)
@@ -205,7 +205,7 @@ def test_spins_that_wait_for_the_same_place_are_independent():
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
 def test_chains_packed_by_rows_have_the_exact_distribution(n_sweeps):
-    """As few chains are packed; here many, to see the law of all 512 states."""
+    """Packed as few chains are; many here, to see all 512 states."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(lattice_coloring(3), stable=True)

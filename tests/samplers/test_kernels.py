@@ -1,8 +1,8 @@
-"""Every kernel's exact transition matrix: reversible, stationary, and ours.
+"""Exact transition matrix of every kernel: reversible, stationary, as sampled.
 
 The matrices are built from the samplers' own proposal and acceptance
 functions; then one step from every state is counted against its row, which
-ties the code that draws to the matrix that was judged.
+ties the sampling code to the matrix that was tested.
 """
 
 from typing import NamedTuple

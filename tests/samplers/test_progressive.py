@@ -1,4 +1,4 @@
-"""Samples down the levels of a Gaussian chain, where every law is known."""
+"""Samples down the levels of a Gaussian chain, where every distribution is known."""
 
 import math
 import re
@@ -63,7 +63,7 @@ def test_the_denoised_state_is_the_mean_of_the_data_given_it():
         variance = signal**2 * VARIANCE + std**2
         return ((x - signal * MEAN) ** 2 / (2 * variance)).sum(1)
 
-    # Of a Gaussian: the prior's mean, moved by the share of the variance.
+    # Of a Gaussian: the prior's mean, moved by the fraction of the variance.
     gain = signal * VARIANCE / (signal**2 * VARIANCE + std**2)
     want = MEAN + gain * (x - signal * MEAN)
     assert torch.allclose(denoised(of_level_0, noise, x), want)

@@ -66,7 +66,7 @@ def test_adjusted_chains_reach_the_exact_conditional(make, n_steps):
 
 
 def test_langevin_is_biased_as_predicted():
-    """Its law is Gaussian too, of variance 1 / (p (1 - p delta^2 / 4))."""
+    """Its distribution is Gaussian too, of variance 1 / (p (1 - p delta^2 / 4))."""
     n, delta = 40_000, 0.5
     start = torch.zeros(n, 2, dtype=torch.float64)
     x = run_chain(

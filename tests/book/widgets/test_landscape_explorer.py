@@ -43,7 +43,7 @@ def make_widget():
 
 
 def seen(page):
-    """Return the number of the toy landscape that is drawn."""
+    """Return the number of the toy landscape that is shown."""
     width, place = page.evaluate(BRIGHTEST)
     assert width == 8
     row, column = divmod(place, 8)

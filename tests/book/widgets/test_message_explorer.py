@@ -28,7 +28,8 @@ ANSWERS = """async ({graph, couplings, fields, temperature, noise, stride, runs}
   const flat = Float64Array.from(noise.flat());
   const unaries = model.bias.map((b, i) => b + noise[0][i]);
   return {
-    weight: [...model.weight], bias: [...model.bias], law: [...js.boltzmann(model)],
+    weight: [...model.weight], bias: [...model.bias],
+    probabilities: [...js.boltzmann(model)],
     best: js.perturbAndMap(model, flat, stride),
     runs: runs.map(([nSweeps, start, damping]) => {
       const found = js.maxProduct(model, unaries, nSweeps, start, damping);
@@ -83,7 +84,7 @@ def test_script_computes_what_the_package_computes(browser, address, graph):
     weight, bias = graph.to_bits(temperature)
     near(answers["weight"], weight)
     near(answers["bias"], bias)
-    near(answers["law"], exact_probabilities(model, n).exp())
+    near(answers["probabilities"], exact_probabilities(model, n).exp())
     best = exact_perturb_and_map(model, n, noise[:, :n])
     assert answers["best"] == states_to_index(best).tolist()
     for answer, (n_sweeps, start, damping) in zip(answers["runs"], runs, strict=True):
