@@ -1,6 +1,6 @@
 """Which of three changes lets level 0 learn the masses of the checkerboard's squares?
 
-    python studies/drl/checkerboard.py [--runs 3] [--updates 4000]
+    python studies/drl/checkerboard.py [--runs 3] [--updates 2000]
 
 Initial points (one, or the best of sixteen), noise (six levels from 0.25 times the
 signal, or three from 0.7), and with both changes the learning rate; chains have equal
@@ -37,7 +37,7 @@ def main() -> None:
     """Run the trainings, and store their divergences."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=4000)
+    parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
