@@ -5,6 +5,7 @@ import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
 import { leap, terms, uniforms, unpack } from "./odd_lattice.js";
 
 const ACROSS = 4; // lattices across and down
+const MOST = 40; // times that all lattices are simulated, at the reader's wish
 const COLORS = { up: "#0072b2", down: "#e8eef4", chain: "#56b4e9", mean: "#d55e00" };
 
 function drawLattices(canvas, states, side) {
@@ -24,12 +25,13 @@ function drawLattices(canvas, states, side) {
   });
 }
 
-// Energies over time, up to now; the exact mean in black, that of the samples in orange.
+// Energies over time, up to now; the exact mean in black, that of the samples in orange,
+// and a dot with two standard errors for the mean of all samples so far.
 // The scale is that of the flow with the lowest energies, in every mode.
-function drawEnergies(canvas, energies, exact, now, lowest) {
+function drawEnergies(canvas, energies, exact, now, lowest, [average, error]) {
   const context = blank(canvas);
   const nSteps = exact.length - 1;
-  const [low, high] = [1.6 * lowest, -0.4 * lowest];
+  const [low, high] = [1.4 * lowest, -0.4 * lowest];
   const [left, bottom] = [78, 70];
   const x = (k) => left + (k / nSteps) * (SIZE[0] - left - 16);
   const y = (e) => 16 + ((high - e) / (high - low || 1)) * (SIZE[1] - bottom - 16);
@@ -51,6 +53,12 @@ function drawEnergies(canvas, energies, exact, now, lowest) {
   line(exact, INK, 4);
   line(past.map(mean), COLORS.mean, 3);
   context.restore();
+  context.fillStyle = COLORS.mean;
+  const top = y(average + 2 * error);
+  context.fillRect(x(now) - 2, top, 4, y(average - 2 * error) - top);
+  context.beginPath();
+  context.arc(x(now), y(average), 8, 0, 2 * Math.PI);
+  context.fill();
   context.fillStyle = INK;
   const unit = 10 ** Math.floor(Math.log10(-lowest || 1));
   const tick = unit * Math.max(1, Math.round(-lowest / 2 / unit));
@@ -112,18 +120,21 @@ function render({ model: state, el }) {
     }
   }
 
-  const flowChoice = choice("lattice", flows.map(({ name }, k) => [k, name]),
-    (k) => change({ flow: Number(k) }));
-  const trainedChoice = choice("rates", [["yes", "trained"], ["no", "all zero"]],
-    (value) => change({ trained: value === "yes" }));
+  const options = flows.flatMap(({ name }, k) =>
+    [[`${k},true`, `${name}, trained`], [`${k},false`, `${name}, all zero`]]);
+  const rates = choice("rates", options, (value) => {
+    const [k, trained] = value.split(",");
+    change({ flow: Number(k), trained: trained === "true" });
+  });
   const timeSlider = slider("time", { min: 0, max: nSteps, step: 1 },
     (value) => change({ step: value }));
   const stopTime = player("play", "step", 0, nSteps, 60);
   const more = state.get("seed");
-  const stopSeed = player("40 times 16 samples", "seed", more, more + 39, 30);
+  const stopSeed = player(`${MOST * nChains} samples`, "seed", more, more + MOST - 1, 30);
   const line = note();
   const lattices = panel("sixteen samples at time t");
-  const energies = panel("energies: samples blue, their mean orange, exact mean black");
+  const energies = panel("energies: samples blue, their mean orange, "
+    + "mean of all samples dot, exact mean black");
   const lowest = Math.min(...flows.map((flow) => Math.min(...flow.energy)));
 
   let made = "";
@@ -136,13 +147,10 @@ function render({ model: state, el }) {
     const step = state.get("step");
     reach(step);
     const flow = flows[state.get("flow")];
-    flowChoice.show(state.get("flow"));
-    trainedChoice.show(state.get("trained") ? "yes" : "no");
+    rates.show(`${state.get("flow")},${state.get("trained")}`);
     timeSlider.show(step, (step / nSteps).toFixed(2));
     drawLattices(lattices, run.states[step], side);
     const exact = flow.energy;
-    drawEnergies(energies, run.energies, exact, step, lowest);
-
     // The trapezoid's integral of xi: log-weights, and what they say.
     const logs = run.xi[0].map((_, c) => {
       let sum = 0;
@@ -159,10 +167,11 @@ function render({ model: state, el }) {
       .flatMap((rows) => rows[step]);
     const average = mean(all);
     const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
-    line.textContent = minus(`t = ${(step / nSteps).toFixed(2)}: the weights make 16 `
-      + `samples worth ${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
-      + `${flow.log_partition[step].toFixed(2)}; mean energy of ${all.length} samples `
-      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[step].toFixed(1)}.`);
+    drawEnergies(energies, run.energies, exact, step, lowest, [average, spread]);
+    line.textContent = minus(`Mean energy of ${all.length} samples: `
+      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[step].toFixed(1)}. `
+      + `By their weights, the ${nChains} shown are worth ${ess.toFixed(1)}, and log Z `
+      + `is ${logZ.toFixed(2)}, exact ${flow.log_partition[step].toFixed(2)}.`);
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }
