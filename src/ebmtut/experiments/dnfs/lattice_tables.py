@@ -100,7 +100,8 @@ def couplings_table(result: Result, methods: Sequence[str]) -> Table:
         table[f"energy, {coupling}"] = [*energies, round(exact["energy"], 2)]
     return Table(
         table,
-        caption="ESS by path weights and mean energy without weights, by coupling.",
+        caption="ESS by path weights, and mean energy without weights, by coupling. "
+        "Standard errors over runs. Rows in italics are baselines or exact.",
         kinds=[*("" if m in LEARNED else "null" for m in methods), "exact"],
         digits=4,
     )
