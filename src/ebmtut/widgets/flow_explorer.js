@@ -2,7 +2,7 @@
 // the page: the trained rates arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
-import { leap, terms, uniforms, unpack } from "./odd_lattice.js";
+import { leap, moveSums, otherSums, terms, uniforms, unpack } from "./odd_lattice.js";
 
 const ACROSS = 4; // lattices across and down
 const MOST = 40; // times that all lattices are simulated, at the reader's wish
@@ -28,7 +28,7 @@ function drawLattices(canvas, states, side) {
 // Energies over time, up to now; the exact mean in black, that of the samples in orange,
 // and a dot with two standard errors for the mean of all samples so far.
 // The scale is that of the flow with the lowest energies, in every mode.
-function drawEnergies(canvas, energies, exact, now, lowest, [average, error]) {
+function drawEnergies(canvas, energies, exact, now, lowest, at, [average, error]) {
   const context = blank(canvas);
   const nSteps = exact.length - 1;
   const [low, high] = [1.4 * lowest, -0.4 * lowest];
@@ -55,9 +55,9 @@ function drawEnergies(canvas, energies, exact, now, lowest, [average, error]) {
   context.restore();
   context.fillStyle = COLORS.mean;
   const top = y(average + 2 * error);
-  context.fillRect(x(now) - 2, top, 4, y(average - 2 * error) - top);
+  context.fillRect(x(at) - 2, top, 4, y(average - 2 * error) - top);
   context.beginPath();
-  context.arc(x(now), y(average), 8, 0, 2 * Math.PI);
+  context.arc(x(at), y(average), 8, 0, 2 * Math.PI);
   context.fill();
   context.fillStyle = INK;
   const unit = 10 ** Math.floor(Math.log10(-lowest || 1));
@@ -83,7 +83,7 @@ function render({ model: state, el }) {
   const nChains = ACROSS * ACROSS;
   let at = 0;
   const nets = flows.map((flow) => unpack(values.subarray(at, (at += flow.size)), flow));
-  const { change, choice, slider, player, panel, note } =
+  const { change, choice, slider, button, player, panel, note } =
     frame(state, el, "flow-explorer");
 
   // The trajectories that were simulated, a row per step, made as far as the reader asks.
@@ -94,7 +94,9 @@ function render({ model: state, el }) {
     const uniform = uniforms(state.get("seed"));
     const spins = Array.from({ length: nChains }, () =>
       Float64Array.from({ length: side * side }, () => (uniform() < 0.5 ? -1 : 1)));
-    run = { uniform, states: [spins], energies: [], xi: [], rates: [] };
+    const net = state.get("trained") ? nets[state.get("flow")] : null;
+    const sums = spins.map((one) => net && otherSums(net, one));
+    run = { uniform, net, sums, states: [spins], energies: [], xi: [], rates: [] };
     const setting = `${state.get("flow")},${state.get("trained")}`;
     if (!runs.has(setting)) runs.set(setting, new Map());
     run.all = runs.get(setting);
@@ -103,21 +105,26 @@ function render({ model: state, el }) {
   }
   function evaluate() {
     const k = state.get("flow");
-    const net = state.get("trained") ? nets[k] : null;
     const step = run.states.length - 1;
-    const found = run.states[step].map((spins) =>
-      terms(net, spins, step / nSteps, side, flows[k].sigma));
+    const found = run.states[step].map((spins, c) =>
+      terms(run.net, spins, step / nSteps, side, flows[k].sigma, run.sums[c] ?? undefined));
     run.energies.push(found.map((f) => f.energy));
     run.xi.push(found.map((f) => f.xi));
     run.rates = found.map((f) => f.rates);
   }
+  // Goes on for a moment at a time, so that the page answers; returns how far it came.
   function reach(step) {
-    while (run.states.length <= step) {
+    const end = performance.now() + 40;
+    while (run.states.length <= step && performance.now() < end) {
       const last = run.states[run.states.length - 1];
-      run.states.push(last.map((spins, c) =>
-        leap(spins, run.rates[c], 1 / nSteps, run.uniform)));
+      run.states.push(last.map((spins, c) => {
+        const next = leap(spins, run.rates[c], 1 / nSteps, run.uniform);
+        if (run.net) moveSums(run.net, run.sums[c], spins, next);
+        return next;
+      }));
       evaluate();
     }
+    return Math.min(step, run.states.length - 1);
   }
 
   const options = flows.flatMap(({ name }, k) =>
@@ -129,8 +136,18 @@ function render({ model: state, el }) {
   const timeSlider = slider("time", { min: 0, max: nSteps, step: 1 },
     (value) => change({ step: value }));
   const stopTime = player("play", "step", 0, nSteps, 60);
-  const more = state.get("seed");
-  const stopSeed = player(`${MOST * nChains} samples`, "seed", more, more + MOST - 1, 30);
+  const first = state.get("seed");
+  const words = `${MOST * nChains} samples`;
+  let drawing = false;
+  const more = button(words, () => {
+    draw(!drawing);
+    if (drawing) change({ seed: first });
+    update();
+  });
+  function draw(on) {
+    drawing = on;
+    more.textContent = on ? "stop" : words;
+  }
   const line = note();
   const lattices = panel("sixteen samples at time t");
   const energies = panel("energies: samples blue, their mean orange, "
@@ -138,14 +155,19 @@ function render({ model: state, el }) {
   const lowest = Math.min(...flows.map((flow) => Math.min(...flow.energy)));
 
   let made = "";
+  let timer = 0;
   function update() {
+    clearTimeout(timer);
     const key = ["flow", "trained", "seed"].map((name) => state.get(name)).join();
     if (key !== made) {
       made = key;
       begin();
     }
-    const step = state.get("step");
-    reach(step);
+    const step = reach(state.get("step"));
+    if (step < state.get("step")) timer = setTimeout(update);
+    else if (drawing && state.get("seed") >= first + MOST - 1) draw(false);
+    else if (drawing)
+      timer = setTimeout(() => change({ seed: state.get("seed") + 1 }), 30);
     const flow = flows[state.get("flow")];
     rates.show(`${state.get("flow")},${state.get("trained")}`);
     timeSlider.show(step, (step / nSteps).toFixed(2));
@@ -162,16 +184,19 @@ function render({ model: state, el }) {
     const [one, two] = [w.reduce((a, b) => a + b), w.reduce((a, b) => a + b * b, 0)];
     const ess = (one * one) / two;
     const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
-    // The mean over all runs of this setting that have come as far.
-    const all = [...run.all.values()].filter((rows) => rows.length > step)
-      .flatMap((rows) => rows[step]);
+    // The mean over all runs of this setting that have come as far; while one run after
+    // the other is made, that of the runs before.
+    const done = (k) => [...run.all.values()].filter((rows) => rows.length > k);
+    const at = drawing && done(state.get("step")).length ? state.get("step") : step;
+    const all = done(at).flatMap((rows) => rows[at]);
     const average = mean(all);
     const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
-    drawEnergies(energies, run.energies, exact, step, lowest, [average, spread]);
+    drawEnergies(energies, run.energies, exact, step, lowest, at, [average, spread]);
     line.textContent = minus(`Mean energy of ${all.length} samples: `
-      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[step].toFixed(1)}. `
-      + `By their weights, the ${nChains} shown are worth ${ess.toFixed(1)}, and log Z `
-      + `is ${logZ.toFixed(2)}, exact ${flow.log_partition[step].toFixed(2)}.`);
+      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[at].toFixed(1)}. `
+      + (drawing ? `Drawing ${MOST * nChains} samples.`
+        : `By their weights, the ${nChains} shown are worth ${ess.toFixed(1)}, and log Z `
+        + `is ${logZ.toFixed(2)}, exact ${flow.log_partition[step].toFixed(2)}.`));
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }
@@ -180,7 +205,7 @@ function render({ model: state, el }) {
   const { leave } = follow(state, ["flow", "trained", "seed", "step"], update);
   return () => {
     stopTime();
-    stopSeed();
+    clearTimeout(timer);
     leave();
   };
 }

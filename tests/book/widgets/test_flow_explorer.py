@@ -25,7 +25,11 @@ ANSWERS = """async ({numbers, sizes, spins, t, sigma}) => {
   const draws = Array.from({length: 2000}, uniform);
   let k = 0;
   const after = js.leap(s, found.rates, 0.1, () => draws[k++]);
-  return {...found, rates: [...found.rates], draws, after: [...after],
+  const sums = js.otherSums(net, s);
+  js.moveSums(net, sums, s, after);
+  const anew = js.otherSums(net, after);
+  const off = Math.max(...sums.map((v, i) => Math.abs(v - anew[i])));
+  return {...found, rates: [...found.rates], draws, after: [...after], off,
           none: js.terms(null, s, t, sizes.side, sigma).xi};
 }"""
 
@@ -71,6 +75,7 @@ def test_script_computes_what_the_package_computes(browser, address, t):
     jump = draws[: SIDE**2] < -torch.expm1(-terms.outward[0] * 0.1)
     after = torch.where(jump, -1.0, 1.0) * (2 * x[0] - 1)
     assert found["after"] == after.tolist()
+    assert found["off"] < 1e-12
 
 
 def note(visit):
