@@ -66,4 +66,6 @@ def test_influences_of_a_hollow_network_have_a_white_diagonal():
     assert found.diagonal().max() < 1e-6 < found.max()
     assert influences(Leaky(hollow(9)), x, t).diagonal().min() > 0.1
     figure = draw_influences({"a": hollow(9), "b": Leaky(hollow(9))}, x, t)
-    assert [ax.get_title() for ax in figure.axes] == ["a", "b"]
+    *panels, bar = figure.axes
+    assert [ax.get_title() for ax in panels] == ["a", "b"]
+    assert bar.get_xlim() == (0, 1)

@@ -38,6 +38,22 @@ def test_cells_that_touch_differ_in_one_bit():
         assert bool((step > 0).all())
 
 
+def test_sweeps_end_where_products_of_their_transition_matrices_do():
+    p = torch.rand(8, generator=make_generator(0)).double()
+    p, flips = p / p.sum(), torch.arange(8)[:, None] ^ torch.tensor([1, 2, 4])
+    found = torch.full((8,), 1 / 8).double()
+    for t in (0.5, 1.0):
+        for bit in range(3):
+            move = (p**t)[flips[:, bit]] / (p**t + (p**t)[flips[:, bit]])
+            matrix = torch.diag(1 - move)
+            matrix[torch.arange(8), flips[:, bit]] = move
+            found = found @ matrix
+    torch.testing.assert_close(planes.swept_distribution(p, 2), found)
+    # One sweep samples independent bits exactly.
+    alone = planes.independent_bits(p)
+    torch.testing.assert_close(planes.swept_distribution(alone, 1), alone)
+
+
 @pytest.mark.parametrize("density", DENSITIES)
 def test_the_distribution_of_the_data_keeps_its_place(density):
     """Its mean and spread are those of samples, within half a cell and their noise."""

@@ -2,9 +2,10 @@
 // the page: the trained rates arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
-import { leap, terms, uniforms, unpack } from "./odd_lattice.js";
+import { leap, moveSums, otherSums, terms, uniforms, unpack } from "./odd_lattice.js";
 
 const ACROSS = 4; // lattices across and down
+const MOST = 40; // times that all lattices are simulated, at the reader's wish
 const COLORS = { up: "#0072b2", down: "#e8eef4", chain: "#56b4e9", mean: "#d55e00" };
 
 function drawLattices(canvas, states, side) {
@@ -24,12 +25,13 @@ function drawLattices(canvas, states, side) {
   });
 }
 
-// Energies over time, up to now; the exact mean in black, that of the samples in orange.
+// Energies over time, up to now; the exact mean in black, that of the samples in orange,
+// and a dot with two standard errors for the mean of all samples so far.
 // The scale is that of the flow with the lowest energies, in every mode.
-function drawEnergies(canvas, energies, exact, now, lowest) {
+function drawEnergies(canvas, energies, exact, now, lowest, at, [average, error]) {
   const context = blank(canvas);
   const nSteps = exact.length - 1;
-  const [low, high] = [1.6 * lowest, -0.4 * lowest];
+  const [low, high] = [1.4 * lowest, -0.4 * lowest];
   const [left, bottom] = [78, 70];
   const x = (k) => left + (k / nSteps) * (SIZE[0] - left - 16);
   const y = (e) => 16 + ((high - e) / (high - low || 1)) * (SIZE[1] - bottom - 16);
@@ -51,6 +53,12 @@ function drawEnergies(canvas, energies, exact, now, lowest) {
   line(exact, INK, 4);
   line(past.map(mean), COLORS.mean, 3);
   context.restore();
+  context.fillStyle = COLORS.mean;
+  const top = y(average + 2 * error);
+  context.fillRect(x(at) - 2, top, 4, y(average - 2 * error) - top);
+  context.beginPath();
+  context.arc(x(at), y(average), 8, 0, 2 * Math.PI);
+  context.fill();
   context.fillStyle = INK;
   const unit = 10 ** Math.floor(Math.log10(-lowest || 1));
   const tick = unit * Math.max(1, Math.round(-lowest / 2 / unit));
@@ -75,7 +83,7 @@ function render({ model: state, el }) {
   const nChains = ACROSS * ACROSS;
   let at = 0;
   const nets = flows.map((flow) => unpack(values.subarray(at, (at += flow.size)), flow));
-  const { change, choice, slider, player, panel, note } =
+  const { change, choice, slider, button, player, panel, note } =
     frame(state, el, "flow-explorer");
 
   // The trajectories that were simulated, a row per step, made as far as the reader asks.
@@ -86,7 +94,9 @@ function render({ model: state, el }) {
     const uniform = uniforms(state.get("seed"));
     const spins = Array.from({ length: nChains }, () =>
       Float64Array.from({ length: side * side }, () => (uniform() < 0.5 ? -1 : 1)));
-    run = { uniform, states: [spins], energies: [], xi: [], rates: [] };
+    const net = state.get("trained") ? nets[state.get("flow")] : null;
+    const sums = spins.map((one) => net && otherSums(net, one));
+    run = { uniform, net, sums, states: [spins], energies: [], xi: [], rates: [] };
     const setting = `${state.get("flow")},${state.get("trained")}`;
     if (!runs.has(setting)) runs.set(setting, new Map());
     run.all = runs.get(setting);
@@ -95,54 +105,74 @@ function render({ model: state, el }) {
   }
   function evaluate() {
     const k = state.get("flow");
-    const net = state.get("trained") ? nets[k] : null;
     const step = run.states.length - 1;
-    const found = run.states[step].map((spins) =>
-      terms(net, spins, step / nSteps, side, flows[k].sigma));
+    const found = run.states[step].map((spins, c) =>
+      terms(run.net, spins, step / nSteps, side, flows[k].sigma, run.sums[c] ?? undefined));
     run.energies.push(found.map((f) => f.energy));
     run.xi.push(found.map((f) => f.xi));
     run.rates = found.map((f) => f.rates);
   }
+  // Goes on for a moment at a time, so that the page answers; returns how far it came.
   function reach(step) {
-    while (run.states.length <= step) {
+    const end = performance.now() + 40;
+    while (run.states.length <= step && performance.now() < end) {
       const last = run.states[run.states.length - 1];
-      run.states.push(last.map((spins, c) =>
-        leap(spins, run.rates[c], 1 / nSteps, run.uniform)));
+      run.states.push(last.map((spins, c) => {
+        const next = leap(spins, run.rates[c], 1 / nSteps, run.uniform);
+        if (run.net) moveSums(run.net, run.sums[c], spins, next);
+        return next;
+      }));
       evaluate();
     }
+    return Math.min(step, run.states.length - 1);
   }
 
-  const flowChoice = choice("lattice", flows.map(({ name }, k) => [k, name]),
-    (k) => change({ flow: Number(k) }));
-  const trainedChoice = choice("rates", [["yes", "trained"], ["no", "all zero"]],
-    (value) => change({ trained: value === "yes" }));
+  const options = flows.flatMap(({ name }, k) =>
+    [[`${k},true`, `${name}, trained`], [`${k},false`, `${name}, all zero`]]);
+  const rates = choice("rates", options, (value) => {
+    const [k, trained] = value.split(",");
+    change({ flow: Number(k), trained: trained === "true" });
+  });
   const timeSlider = slider("time", { min: 0, max: nSteps, step: 1 },
     (value) => change({ step: value }));
   const stopTime = player("play", "step", 0, nSteps, 60);
-  const more = state.get("seed");
-  const stopSeed = player("40 times 16 samples", "seed", more, more + 39, 30);
+  const first = state.get("seed");
+  const words = `${MOST * nChains} samples`;
+  let drawing = false;
+  const more = button(words, () => {
+    draw(!drawing);
+    if (drawing) change({ seed: first });
+    update();
+  });
+  function draw(on) {
+    drawing = on;
+    more.textContent = on ? "stop" : words;
+  }
   const line = note();
   const lattices = panel("sixteen samples at time t");
-  const energies = panel("energies: samples blue, their mean orange, exact mean black");
+  const energies = panel("energies: samples blue, their mean orange, "
+    + "mean of all samples dot, exact mean black");
   const lowest = Math.min(...flows.map((flow) => Math.min(...flow.energy)));
 
   let made = "";
+  let timer = 0;
   function update() {
+    clearTimeout(timer);
     const key = ["flow", "trained", "seed"].map((name) => state.get(name)).join();
     if (key !== made) {
       made = key;
       begin();
     }
-    const step = state.get("step");
-    reach(step);
+    const step = reach(state.get("step"));
+    if (step < state.get("step")) timer = setTimeout(update);
+    else if (drawing && state.get("seed") >= first + MOST - 1) draw(false);
+    else if (drawing)
+      timer = setTimeout(() => change({ seed: state.get("seed") + 1 }), 30);
     const flow = flows[state.get("flow")];
-    flowChoice.show(state.get("flow"));
-    trainedChoice.show(state.get("trained") ? "yes" : "no");
+    rates.show(`${state.get("flow")},${state.get("trained")}`);
     timeSlider.show(step, (step / nSteps).toFixed(2));
     drawLattices(lattices, run.states[step], side);
     const exact = flow.energy;
-    drawEnergies(energies, run.energies, exact, step, lowest);
-
     // The trapezoid's integral of xi: log-weights, and what they say.
     const logs = run.xi[0].map((_, c) => {
       let sum = 0;
@@ -154,15 +184,19 @@ function render({ model: state, el }) {
     const [one, two] = [w.reduce((a, b) => a + b), w.reduce((a, b) => a + b * b, 0)];
     const ess = (one * one) / two;
     const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
-    // The mean over all runs of this setting that have come as far.
-    const all = [...run.all.values()].filter((rows) => rows.length > step)
-      .flatMap((rows) => rows[step]);
+    // The mean over all runs of this setting that have come as far; while one run after
+    // the other is made, that of the runs before.
+    const done = (k) => [...run.all.values()].filter((rows) => rows.length > k);
+    const at = drawing && done(state.get("step")).length ? state.get("step") : step;
+    const all = done(at).flatMap((rows) => rows[at]);
     const average = mean(all);
     const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
-    line.textContent = minus(`t = ${(step / nSteps).toFixed(2)}: the weights make 16 `
-      + `samples worth ${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
-      + `${flow.log_partition[step].toFixed(2)}; mean energy of ${all.length} samples `
-      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[step].toFixed(1)}.`);
+    drawEnergies(energies, run.energies, exact, step, lowest, at, [average, spread]);
+    line.textContent = minus(`Mean energy of ${all.length} samples: `
+      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[at].toFixed(1)}. `
+      + (drawing ? `Drawing ${MOST * nChains} samples.`
+        : `By their weights, the ${nChains} shown are worth ${ess.toFixed(1)}, and log Z `
+        + `is ${logZ.toFixed(2)}, exact ${flow.log_partition[step].toFixed(2)}.`));
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }
@@ -171,7 +205,7 @@ function render({ model: state, el }) {
   const { leave } = follow(state, ["flow", "trained", "seed", "step"], update);
   return () => {
     stopTime();
-    stopSeed();
+    clearTimeout(timer);
     leave();
   };
 }

@@ -78,7 +78,7 @@ class FlowExplorer(anywidget.AnyWidget):
 
 @checked
 def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowExplorer:
-    """Make the widget, which opens at the last time with all rates zero.
+    """Make the widget, which opens at the last time with the trained rates.
 
     Parameters
     ----------
@@ -116,7 +116,6 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowE
     return FlowExplorer(
         flows=listed,
         weights=np.concatenate(numbers).astype(np.float32).tobytes(),
-        trained=False,
         step=n_steps,
     )
 

@@ -35,28 +35,47 @@ export function timeFeatures(net, t) {
   return affine(net.time2, first, net.shift2);
 }
 
+// Adds a multiple of the spin of site j to the sums of all other sites.
+function give(net, sums, j, spin) {
+  const { side, width } = net;
+  const from = -Math.floor((side - 1) / 2);
+  const [row, column] = [Math.floor(j / side), j % side];
+  let offset = 0;
+  for (let a = 0; a < side; a++)
+    for (let b = 0; b < side; b++) {
+      const [down, right] = [from + a, from + b];
+      if (!down && !right) continue;
+      const y = (row - down + side) % side;
+      const x = (column - right + side) % side;
+      const to = (y * side + x) * width;
+      const place = offset++ * width;
+      for (let c = 0; c < width; c++) sums[to + c] += spin * net.kernel[place + c];
+    }
+}
+
+// Weighted sums of the other spins at every site, in every channel.
+export function otherSums(net, spins) {
+  const sums = new Float64Array(spins.length * net.width);
+  spins.forEach((spin, j) => give(net, sums, j, spin));
+  return sums;
+}
+
+// Brings them from one state to another, of which few spins differ.
+export function moveSums(net, sums, before, after) {
+  after.forEach((spin, j) => {
+    if (spin !== before[j]) give(net, sums, j, 2 * spin);
+  });
+}
+
 // G of the flip of every site at time t, from spins -1 and 1.
-export function equivariant(net, spins, t) {
+export function equivariant(net, spins, t, sums = otherSums(net, spins)) {
   const { side, width, hidden } = net;
   const time = timeFeatures(net, t);
-  const from = -Math.floor((side - 1) / 2);
   const G = new Float64Array(side * side);
   const u = new Float64Array(width);
   const gate = new Float64Array(width);
   for (let i = 0; i < side * side; i++) {
-    const [row, column] = [Math.floor(i / side), i % side];
-    u.fill(0);
-    let offset = 0;
-    for (let a = 0; a < side; a++)
-      for (let b = 0; b < side; b++) {
-        const [down, right] = [from + a, from + b];
-        if (!down && !right) continue;
-        const y = (row + down + side) % side;
-        const x = (column + right + side) % side;
-        const sign = spins[i] * spins[y * side + x];
-        const place = offset++ * width;
-        for (let c = 0; c < width; c++) u[c] += sign * net.kernel[place + c];
-      }
+    for (let c = 0; c < width; c++) u[c] = spins[i] * sums[i * width + c];
     gate.set(net.shift3);
     for (let h = 0; h < hidden; h++) {
       let sum = time[h];
@@ -85,12 +104,12 @@ export function lattice(spins, side, sigma) {
 }
 
 // Rates out of a state and the density xi of its log-weight; no network, no rates.
-export function terms(net, spins, t, side, sigma) {
+export function terms(net, spins, t, side, sigma, sums) {
   const { around, energy } = lattice(spins, side, sigma);
   const rates = new Float64Array(spins.length);
   let xi = -energy;
   if (net) {
-    const G = equivariant(net, spins, t);
+    const G = equivariant(net, spins, t, sums);
     for (let i = 0; i < spins.length; i++) {
       const gibbs = 1 / (1 + Math.exp(4 * t * sigma * spins[i] * around[i]));
       rates[i] = gibbs * Math.max(G[i], 0);

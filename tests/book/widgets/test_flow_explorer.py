@@ -25,7 +25,11 @@ ANSWERS = """async ({numbers, sizes, spins, t, sigma}) => {
   const draws = Array.from({length: 2000}, uniform);
   let k = 0;
   const after = js.leap(s, found.rates, 0.1, () => draws[k++]);
-  return {...found, rates: [...found.rates], draws, after: [...after],
+  const sums = js.otherSums(net, s);
+  js.moveSums(net, sums, s, after);
+  const anew = js.otherSums(net, after);
+  const off = Math.max(...sums.map((v, i) => Math.abs(v - anew[i])));
+  return {...found, rates: [...found.rates], draws, after: [...after], off,
           none: js.terms(null, s, t, sizes.side, sigma).xi};
 }"""
 
@@ -71,6 +75,7 @@ def test_script_computes_what_the_package_computes(browser, address, t):
     jump = draws[: SIDE**2] < -torch.expm1(-terms.outward[0] * 0.1)
     after = torch.where(jump, -1.0, 1.0) * (2 * x[0] - 1)
     assert found["after"] == after.tolist()
+    assert found["off"] < 1e-12
 
 
 def note(visit):
@@ -79,29 +84,41 @@ def note(visit):
 
 def test_time_runs_and_samples_are_added(visit):
     time = visit.page.get_by_role("slider")
-    assert note(visit).startswith("t = 1.00: the weights make 16 samples worth")
-    visit.page.get_by_label("rates").select_option("yes")
+    assert note(visit).startswith("Mean energy of 16 samples:")
+    assert visit.page.get_by_label("rates").input_value() == "0,true"
     time.fill("0")
-    assert "t = 0.00: the weights make 16 samples worth 16.0" in note(visit)
+    assert "the 16 shown are worth 16.0" in note(visit)
     exact = f"{SIDE**2 * 0.6931472:.2f}"
-    assert f"log Z {exact}, exact {exact}" in note(visit)
+    assert f"log Z is {exact}, exact {exact}" in note(visit)
     time.fill("16")
-    end = note(visit)
-    assert end.startswith("t = 1.00")
-    assert "mean energy of 16 samples" in end
-    visit.page.get_by_role("button", name="40 times 16 samples").click()
+    visit.page.get_by_role("button", name="640 samples").click()
     visit.page.wait_for_function(
         """() => Number(/of (\\d+) samples/.exec(
           document.querySelector(".ex-note").textContent)[1]) >= 48"""
     )
     visit.page.get_by_role("button", name="stop").click()
-    visit.page.get_by_label("rates").select_option("no")
+    visit.page.get_by_label("rates").select_option("weak, all zero")
     still = note(visit)
-    # With all rates zero: the run at the opening and that of the last seed.
-    assert "mean energy of 32 samples" in still, "another setting, another mean"
-    energy = re.search(r"samples (−?[\d.]+) ±", still)
+    # With all rates zero: only the run of the last seed.
+    assert "Mean energy of 16 samples" in still, "another setting, another mean"
+    energy = re.search(r"samples: (−?[\d.]+) ±", still)
     time.fill("0")
-    same = re.search(r"samples (−?[\d.]+) ±", note(visit))
+    same = re.search(r"samples: (−?[\d.]+) ±", note(visit))
     assert energy is not None and same is not None
     assert energy[1] == same[1], "without rates nothing moves"
     assert visit.problems == []
+
+
+def test_scale_of_energies_is_the_same_in_every_mode(visit):
+    """The left edge of the second picture, with its ticks, never changes."""
+    edge = """() => {
+      const canvas = document.querySelectorAll(".ex-canvas")[1];
+      return [...canvas.getContext("2d").getImageData(0, 0, 72, 480).data].join();
+    }"""
+    rates = visit.page.get_by_label("rates")
+    values = rates.locator("option").evaluate_all("all => all.map(one => one.value)")
+    found = set()
+    for value in values:
+        rates.select_option(value)
+        found.add(visit.page.evaluate(edge))
+    assert len(values) == 4 and len(found) == 1

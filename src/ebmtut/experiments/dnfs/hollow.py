@@ -80,12 +80,18 @@ def influences(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
 def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> Figure:
     """Draw which site's feature depends on which site, a panel for each network."""
     n_rows = -(-len(networks) // 2)
-    figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 2.5 * n_rows))
+    figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 2.5 * n_rows + 0.6))
     for (name, network), ax in zip(networks.items(), axes.flat, strict=True):
         change = influences(network, x, t)
         shade = (change / change.max()).sqrt()  # faint influences stay visible
-        ax.imshow(shade.numpy(), cmap="Blues", vmin=0, vmax=1)
+        drawn = ax.imshow(shade.numpy(), cmap="Blues", vmin=0, vmax=1)
         ax.set_title(name, fontsize=10)
         ax.set(xticks=[0, x.shape[1] - 1], yticks=[0, x.shape[1] - 1])
         ax.set(xlabel="flipped site", ylabel="feature of site")
+    marks = [0, 0.01, 0.1, 0.25, 0.5, 1]
+    bar = figure.colorbar(
+        drawn, ax=axes, location="bottom", ticks=[mark**0.5 for mark in marks]
+    )
+    bar.ax.set_xticklabels([f"{mark:g}" for mark in marks])
+    bar.set_label("mean change, relative to the largest of its panel")
     return figure

@@ -22,7 +22,7 @@ from ebmtut.experiments.dnfs.lattices import SHOWN, column_name
 from ebmtut.experiments.dnfs.recipes import ANNEALING, CRITICAL, LEARNED
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS
+from ebmtut.plotting import COLORS, OKABE_ITO
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table, load_result
 
@@ -35,6 +35,14 @@ _DEPENDENT = [name for name, how in ANNEALING.items() if how.resample_below]
 
 #: Keys of columns that have another heading.
 _KEYS = {"discrete-time ESS": "ESS chain", "CPU s": "train cpu s"}
+
+#: The colours of the baselines, in all figures.
+_METHOD_COLORS = {
+    "AIS": COLORS["Gibbs"],
+    "AIS ×4": COLORS["DMALA"],
+    "AIS ×16": COLORS["GWG"],
+    "SMC": OKABE_ITO["purple"],
+}
 
 #: Scores of a baseline.
 _SCORES = ("ESS", "log Z error", "energy", "weighted energy")
@@ -51,13 +59,10 @@ def with_baselines(row: Result, study: Result) -> Result:
     return replace(row, scalars=row.scalars | {"table": table})
 
 
-def quality_table(
-    result: Result, column: str, methods: Sequence[str] | None = None
-) -> Table:
-    """Set ESS beside the error of log Z and the energies, of some methods or all."""
+def quality_table(result: Result, column: str) -> Table:
+    """Set ESS beside the error of log Z and the energies."""
     exact = result.scalars["exact"][column]
     rows = _rows_of(result, column)
-    rows = {m: rows[m] for m in methods or rows}
     # Samples of SMC depend on each other, so that their ESS does not compare.
     ess = [None if m in _DEPENDENT else spread_of_ess(rows[m]["ESS"]) for m in rows]
     table: dict[str, list[Cell]] = {
@@ -78,6 +83,26 @@ def quality_table(
         caption=f"{column}: log Z is {exact['log Z']:.3f}. Standard errors over runs, "
         f"where there are several. {words}".rstrip(),
         kinds=[*kinds, "exact"],
+        digits=4,
+    )
+
+
+def couplings_table(result: Result, methods: Sequence[str]) -> Table:
+    """Set ESS and unweighted energy beside each other at every coupling."""
+    table: dict[str, list[Cell]] = {"method": [*(SHOWN.get(m, m) for m in methods)]}
+    table["method"].append("exact")
+    for column, exact in result.scalars["exact"].items():
+        rows = _rows_of(result, column)
+        coupling = lattices.lattices_of(result)[column].coupling
+        ess = [spread_of_ess(rows[m]["ESS"]) for m in methods]
+        energies = [spread(rows[m]["energy"]) for m in methods]
+        table[f"ESS, {coupling}"] = [*ess, 1.0]
+        table[f"energy, {coupling}"] = [*energies, round(exact["energy"], 2)]
+    return Table(
+        table,
+        caption="ESS by path weights, and mean energy without weights, by coupling. "
+        "Standard errors over runs. Rows in italics are baselines or exact.",
+        kinds=[*("" if m in LEARNED else "null" for m in methods), "exact"],
         digits=4,
     )
 
@@ -234,7 +259,7 @@ def draw_log_z(result: Result, column: str) -> Figure:
     ax.fill_between(at, np.min(longer, 0), np.max(longer, 0), color="0.85", lw=0)
     ax.annotate("baselines with\nmore samples", (0.9, 0.0035), color="0.35")
     for label, (_, time, error) in baselines:
-        ax.plot(time, error, "s", color="0.35", ms=6)
+        ax.plot(time, error, "s", color=_METHOD_COLORS[label], ms=6)
         shift = (-5, -15) if label == "SMC" else (7, 3)
         ax.annotate(label, (time, error), shift, textcoords="offset points")
     color = COLORS["DNFS"]
@@ -242,7 +267,10 @@ def draw_log_z(result: Result, column: str) -> Figure:
     ax.plot(training + sampled, least * np.sqrt(seconds / sampled), color=color)
     ax.plot(training + seconds, least, "o", color=color, ms=6)
     ax.axhline(least, color=color, ls=":", lw=1)
-    ax.annotate("flow,\ntrained", (training * 1.2, 0.04), color=color)
+    words = "trained flow\nwith sweeps"
+    ax.annotate(words, (training / 1.2, 0.05), color=color, ha="right")
+    words = f"{seconds:.1f} s of sampling"
+    ax.annotate(words, (training / 1.3, 1.1 * least), color=color, ha="right")
     ax.set(xscale="log", yscale="log", xlim=(0.08, 2000), ylim=(8e-4, 0.13))
     ax.set(xlabel="CPU seconds, training included", ylabel="error of log Z")
     return figure
@@ -299,17 +327,24 @@ def weights_table(
 
 
 def draw_scaling(result: Result) -> Figure:
-    """Draw path-weight ESS and error of the energy over the side of the lattice."""
+    """Draw path-weight ESS and error of the energy over the side of the lattice.
+
+    Means of several runs have an error bar; the mark of a single run is open.
+    """
     curves = [
         ("flow", "DNFS", "o-", _by_side(result, "ours")),
         ("AIS ×16", "GWG", "^--", _by_side(result, "AIS x16")),
     ]
     figure, axes = plt.subplots(1, 2, figsize=(4.8, 3.2))
     for _, color, style, found in curves:
-        how: dict[str, Any] = {"color": COLORS[color], "ms": 6}
-        axes[0].plot(list(found), [ess for ess, _ in found.values()], style, **how)
-        excess = [100 * energy for _, energy in found.values()]
-        axes[1].plot(list(found), excess, style, **how)
+        how: dict[str, Any] = {"color": COLORS[color], "ms": 7}
+        for ax, score in zip(axes, (0, 1), strict=True):
+            runs = [scores[score] for scores in found.values()]
+            ax.plot(list(found), [fmean(r) for r in runs], style, mfc="white", **how)
+            for side, values in zip(found, runs, strict=True):
+                mean, error = mean_and_stderr(values)
+                if error is not None:
+                    ax.errorbar(side, mean, error, fmt=style[0], capsize=3, **how)
     sides = sorted({side for *_, found in curves for side in found})
     titles = "ESS", "energy too high by [%]"
     for ax, title in zip(axes, titles, strict=True):
@@ -318,14 +353,14 @@ def draw_scaling(result: Result) -> Figure:
         ax.minorticks_off()
     axes[0].set(yscale="log")
     axes[1].set(ylim=(0, None))
-    for label, color, _, found in (curve for curve in curves if curve[-1]):
+    for label, _, _, found in (curve for curve in curves if curve[-1]):
         side = sorted(found)[-2:][0]
         above = label == "flow"
-        ess, energy = found[side]
-        places = ((ess, above), (100 * energy, not above))
+        ess, energy = (fmean(scores) for scores in found[side])
+        places = ((ess, above), (energy, not above))
         for ax, (value, right) in zip(axes, places, strict=True):
             shift = 4 if right else -4, 4 if above else -12
-            how = {"ha": "left" if right else "right", "color": COLORS[color]}
+            how = {"ha": "left" if right else "right", "color": "0.2"}
             how["textcoords"] = "offset points"
             ax.annotate(label, (side, value), shift, **how)
     return figure
@@ -430,13 +465,13 @@ def effective_fraction(
     return variance / n / error
 
 
-def _by_side(result: Result, method: str) -> dict[int, tuple[float, float]]:
-    """Return ESS and relative excess of the mean energy, by side of the lattice."""
+def _by_side(result: Result, method: str) -> dict[int, tuple[list[float], list[float]]]:
+    """Return ESS and percent of excess energy of all runs, by side of the lattice."""
     exact, found = result.scalars["exact"], lattices.lattices_of(result)
     return {
         found[column].side: (
-            fmean(cell["ESS"]),
-            1 - fmean(cell["energy"]) / exact[column]["energy"],
+            cell["ESS"],
+            [100 * (1 - e / exact[column]["energy"]) for e in cell["energy"]],
         )
         for column, cell in result.scalars["table"].get(method, {}).items()
     }

@@ -20,7 +20,7 @@ from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
+from ebmtut.plotting import COLORS, OKABE_ITO
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
@@ -111,20 +111,24 @@ def network_job(
 
 
 def draw_losses(result: Result) -> Figure:
-    """Draw the losses over the training, by its CPU seconds, and the ESS."""
+    """Draw the losses over the training, by its CPU seconds, and the ESS.
+
+    The colours of the names on the right are those of both panels.
+    """
     table = result.scalars["table"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.8, 3.0))
     for k, (name, cell) in enumerate(table.items()):
         losses = result.arrays[f"losses/{name}"]
         blocks = np.array_split(losses, min(20, len(losses)))
         at = (np.arange(len(blocks)) + 0.5) / len(blocks)
         seconds = cell["train cpu s"][0] * at
         block = [part.mean() for part in blocks]
-        left.plot(seconds, block, color=_COLORS[name], label=name)
+        left.plot(seconds, block, color=_COLORS[name])
         right.plot([k] * len(cell["ESS"]), cell["ESS"], "o", color=_COLORS[name])
     left.set(xlabel="CPU seconds", ylabel="loss", yscale="log")
-    left.legend(fontsize=7)
-    right.set_xticks(range(len(table)), list(table), rotation=30)
+    right.set_xticks(range(len(table)), list(table), rotation=90)
+    for tick, name in zip(right.get_xticklabels(), table, strict=True):
+        tick.set_color(_COLORS[name])
     right.set(ylabel="ESS, path weights", ylim=(0, 1.02))
     return figure
 

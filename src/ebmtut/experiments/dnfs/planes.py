@@ -65,7 +65,7 @@ class TableEnergy(Energy):
         return (x[:, : self.n_seen].long() * self.bits).sum(1)
 
 
-def _gray_cells(n_bits: int) -> Tensor:
+def gray_cells(n_bits: int) -> Tensor:
     """Row and column of the picture of every state, (n_all, 2), columns first."""
     k = torch.arange(2**n_bits)
     place = torch.empty_like(k)
@@ -80,7 +80,7 @@ def plane_distribution(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
     points = torch.cartesian_prod(*[extent * (2 * ticks - 1)] * 2)
     p = density_log_prob(density, points).exp()
     p = p.reshape(side, fine, side, fine).mean((1, 3))
-    column, row = _gray_cells(n_bits).T
+    column, row = gray_cells(n_bits).T
     found = p[column, row]
     return found / found.sum()
 
@@ -88,10 +88,21 @@ def plane_distribution(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
 def plane_picture(p: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
     """A distribution over the states as a picture, rows from the bottom up."""
     n_bits = int(math.log2(len(p))) // 2
-    column, row = _gray_cells(n_bits).T
+    column, row = gray_cells(n_bits).T
     picture = p.new_empty(2**n_bits, 2**n_bits)
     picture[row, column] = p
     return picture
+
+
+def swept_distribution(p: Float[Tensor, " n_all"], n_sweeps: int) -> Tensor:
+    """Distribution after one Gibbs sweep at each of the times k / n_sweeps to p."""
+    found, index = torch.full_like(p, 1 / len(p)), torch.arange(len(p))
+    for k in range(1, n_sweeps + 1):
+        weight = p ** (k / n_sweeps)
+        for bit in range(len(p).bit_length() - 1):
+            flipped = index ^ 2**bit
+            found = (found + found[flipped]) * weight / (weight + weight[flipped])
+    return found
 
 
 def pictures(
