@@ -14,7 +14,7 @@ from ebmtut.experiments.dnfs.graph_problems import (
     exact_scores,
     fractions,
     graph_job,
-    graphs_of,
+    problem_of,
 )
 from ebmtut.experiments.dnfs.graph_reports import (
     fractions_table,
@@ -129,14 +129,9 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
         return plain(self, x)
 
     monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
-    config = GraphProblemConfig(problem="max-cut")
-    measured = Scores(
-        MaxCut(graphs_of(config, SIZE, 2, 0), inverse_temperature=5.0),
-        n_copies=1,
-        n_time_steps=8,
-        step_size=0.3,
-        generator=make_generator(1),
-    )
+    config = GraphProblemConfig(problem="max-cut", n_copies=1, n_time_steps=8)
+    problem = problem_of(config, SIZE, 2, make_generator(0))
+    measured = Scores(problem, config, make_generator(1))
     from ebmtut.flows import GraphFlowNetwork
 
     for n_refine in (0, 3):
