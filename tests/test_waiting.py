@@ -1,5 +1,7 @@
 """No step of an inner loop waits for a GPU: only what stands around the loop does."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -64,10 +66,6 @@ def rollout(n_steps, device, sweeps=False):
     assert drawn.x.device.type == device
 
 
-def rollout_with_sweeps(n_steps, device):
-    rollout(n_steps, device, sweeps=True)
-
-
 def langevin(n_steps, device, adjusted=True):
     generator = make_generator(0, device)
     energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator)
@@ -75,10 +73,6 @@ def langevin(n_steps, device, adjusted=True):
     start = torch.zeros(3, 2, device=device)
     chain = ConditionalChain(n_steps, adjusted=adjusted)
     progressive_samples(energy, noise, start, chain, generator=generator)
-
-
-def unadjusted_langevin(n_steps, device):
-    langevin(n_steps, device, adjusted=False)
 
 
 def glass(device):
@@ -92,42 +86,31 @@ def messages(n_steps, device):
     perturb_and_max_product(glass(device), 3, n_steps, generator=generator)
 
 
-def visits(n_steps, device):
+def moves(n_steps, device, sampler):
     start = torch.zeros(3, 5, device=device)
-    boltzmann_gibbs(glass(device), start, n_steps, generator=make_generator(0, device))
+    sampler(glass(device), start, n_steps, generator=make_generator(0, device))
 
 
-def informed_moves(n_steps, device):
-    start = torch.zeros(3, 5, device=device)
-    boltzmann_gwg(glass(device), start, n_steps, generator=make_generator(0, device))
-
-
-def layers(n_steps, device):
+def layers(n_steps, device, method):
     generator = make_generator(0, device)
     model = random_rbm(3, 4, generator=generator)
-    draw_rbm("Gibbs-reset", model, 2, (n_steps,), generator=generator)
+    draw_rbm(method, model, 2, (n_steps,), generator=generator)
 
 
-def descent(n_steps, device):
-    generator = make_generator(0, device)
-    model = random_rbm(3, 4, generator=generator)
-    draw_rbm("coordinate descent", model, 2, (n_steps,), generator=generator)
+RUNS = {
+    "rollout": rollout,
+    "rollout with sweeps": partial(rollout, sweeps=True),
+    "langevin": langevin,
+    "unadjusted langevin": partial(langevin, adjusted=False),
+    "messages": messages,
+    "visits": partial(moves, sampler=boltzmann_gibbs),
+    "informed moves": partial(moves, sampler=boltzmann_gwg),
+    "layers": partial(layers, method="Gibbs-reset"),
+    "descent": partial(layers, method="coordinate descent"),
+}
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        rollout,
-        rollout_with_sweeps,
-        langevin,
-        unadjusted_langevin,
-        messages,
-        visits,
-        informed_moves,
-        layers,
-        descent,
-    ],
-)
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_no_step_waits(run):
     waits = []
     for n_steps in (2, 5):
