@@ -1,11 +1,6 @@
 """Energies: modules E with p(x) proportional to exp(-E(x))."""
 
-from ebmtut.energies.base import (
-    Energy,
-    EnergyFunction,
-    dtype_of_states,
-    energies_of,
-)
+from ebmtut.energies.base import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.energies.graph_batch import GraphBatch
 from ebmtut.energies.graphs import GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.energies.images import ConvEnergy, PerceptronEnergy

@@ -26,13 +26,7 @@ from ebmtut.losses.moment_matching import (
     match_moments,
     persistent_match_moments,
 )
-from ebmtut.losses.perturbations import (
-    Bernoulli,
-    Grid,
-    Negatives,
-    Perturbation,
-    Pool,
-)
+from ebmtut.losses.perturbations import Bernoulli, Grid, Negatives, Perturbation, Pool
 from ebmtut.losses.pseudo_likelihood import pseudo_likelihood_loss
 from ebmtut.losses.ratio_matching import ratio_matching_loss
 from ebmtut.losses.rbm_learning import (

@@ -8,10 +8,7 @@ except ImportError as error:
     ) from error
 
 from ebmtut.widgets.collapse_explorer import CollapseExplorer, collapse_explorer
-from ebmtut.widgets.comparison_explorer import (
-    ComparisonExplorer,
-    comparison_explorer,
-)
+from ebmtut.widgets.comparison_explorer import ComparisonExplorer, comparison_explorer
 from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,

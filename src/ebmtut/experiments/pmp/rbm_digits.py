@@ -18,14 +18,7 @@ from ebmtut import metrics
 from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.experiment import (
-    Cells,
-    Experiment,
-    Names,
-    Runs,
-    nested,
-    stream,
-)
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested, stream
 from ebmtut.experiments.jobs import Outcome, one_thread, timed_loop
 from ebmtut.experiments.pmp.shared import baseline, parts
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, lead
