@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from ebmtut import losses
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import (
     BoltzmannMachine,
@@ -14,13 +15,6 @@ from ebmtut.energies import (
     lattice_coloring,
 )
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
-from ebmtut.losses import (
-    Bernoulli,
-    RecoveryLikelihood,
-    draw_rbm,
-    energy_discrepancy_loss,
-    random_rbm,
-)
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.noise import geometric_noise
@@ -37,8 +31,8 @@ from tests.pretended_gpu import pretended_gpu
 
 
 def discrepancy(energy, x, *, generator):
-    return energy_discrepancy_loss(
-        energy, x, Bernoulli(0.1), n_negatives=2, generator=generator
+    return losses.energy_discrepancy_loss(
+        energy, x, losses.Bernoulli(0.1), n_negatives=2, generator=generator
     )
 
 
@@ -93,8 +87,8 @@ def moves(n_steps, device, sampler):
 
 def layers(n_steps, device, method):
     generator = make_generator(0, device)
-    model = random_rbm(3, 4, generator=generator)
-    draw_rbm(method, model, 2, (n_steps,), generator=generator)
+    model = losses.random_rbm(3, 4, generator=generator)
+    losses.draw_rbm(method, model, 2, (n_steps,), generator=generator)
 
 
 RUNS = {
@@ -172,7 +166,7 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
             energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
-            loss = RecoveryLikelihood(
+            loss = losses.RecoveryLikelihood(
                 noise,
                 ConditionalChain(n_langevin, adjusted=False),
                 trusted_gap=10.0,
@@ -202,7 +196,7 @@ def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
     def found(device):
         energy = MLPEnergy(3, 4, 2, generator=make_generator(1)).to(device)
         generator = make_generator(2, device)
-        value = energy_discrepancy_loss(
+        value = losses.energy_discrepancy_loss(
             energy,
             x.to(device),
             Given(),

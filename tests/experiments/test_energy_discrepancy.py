@@ -9,15 +9,8 @@ import pytest
 import torch
 from joblib import parallel_config
 
+from ebmtut import data
 from ebmtut.checks import InputError
-from ebmtut.data import (
-    DensityData,
-    density_extent,
-    density_log_prob,
-    density_scale,
-    exact_entropy,
-    sample_density,
-)
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
@@ -60,11 +53,11 @@ MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pi
 
 def true_energy(density):
     """Energy of the data's own distribution, up to the width of a cell."""
-    scale = density_scale(density)
+    scale = data.density_scale(density)
 
     def energy(x):
         points = gray_decode(x.double(), scale, center=True)
-        return -density_log_prob(density, points)
+        return -data.density_log_prob(density, points)
 
     return energy
 
@@ -80,7 +73,7 @@ def test_the_data_s_own_distribution_has_no_gap():
         seed=1,
     )
     assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
-    assert abs(numbers["nll"] - DensityData("8gaussians").entropy) < (
+    assert abs(numbers["nll"] - data.DensityData("8gaussians").entropy) < (
         5 * numbers["nll_se"]
     )
 
@@ -90,7 +83,7 @@ def test_a_model_s_gap_is_its_divergence():
     numbers = evaluate_density(
         lambda x: torch.zeros(len(x)), "circles", QUICK_EVALUATION, seed=1
     )
-    exact = 32 * math.log(2) - DensityData("circles").entropy
+    exact = 32 * math.log(2) - data.DensityData("circles").entropy
     assert abs(numbers["gap"] - exact) < 5 * numbers["gap_se"] + 1e-6
     assert numbers["log_z"] == pytest.approx(32 * math.log(2), abs=1e-6)
 
@@ -108,9 +101,9 @@ def test_uniform_draws_agree_with_the_proposal():
 
 
 def test_the_true_landscape_covers_its_data():
-    points = sample_density("moons", 20_000, generator=make_generator(0)).numpy()
+    points = data.sample_density("moons", 20_000, generator=make_generator(0)).numpy()
     truth = landscape(None, "moons", n_pixels=256)
-    inside, area = coverage(truth, points, density_extent("moons"))
+    inside, area = coverage(truth, points, data.density_extent("moons"))
     # 95 percent by construction; half a pixel of blur on top of 5 errors.
     assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000) + 0.01
     assert 0.05 < area < 0.3
@@ -128,12 +121,12 @@ def test_coverage_of_a_checkered_picture():
 def test_landscape_rows_run_upwards():
     """The log density of a point is found at its pixel."""
     picture = landscape(None, "moons", n_pixels=64)
-    extent = density_extent("moons")
+    extent = data.density_extent("moons")
     row, column = 40, 10
     x, y = ((np.array([column, row]) + 0.5) / 64 * 2 - 1) * extent
     point = torch.tensor([[x, y]], dtype=torch.float64)
     assert picture[row, column] == pytest.approx(
-        float(density_log_prob("moons", point)), rel=1e-5
+        float(data.density_log_prob("moons", point)), rel=1e-5
     )
 
 
@@ -154,7 +147,7 @@ def test_independent_bits_miss_the_entropy_by_their_gap(density):
     """The baseline's NLL and KL, on other points each, are one divergence apart."""
     found = evaluate_independent_bits(density)
     error = math.hypot(found["nll_se"], found["gap_se"])
-    over = found["nll"] - exact_entropy(density)
+    over = found["nll"] - data.exact_entropy(density)
     assert over == pytest.approx(found["gap"], abs=5 * error)
     assert found["gap"] > 0.5 and 0.3 < found["area"] < 0.8
 
@@ -271,7 +264,7 @@ def quick_table_row(monkeypatch, evaluated=()):
             evaluated.append(density)
             if len(evaluated) == 2:
                 raise KeyboardInterrupt
-        x = DensityData(density).sample_bits(20, generator=make_generator(0))
+        x = data.DensityData(density).sample_bits(20, generator=make_generator(0))
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 

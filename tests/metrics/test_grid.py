@@ -5,14 +5,8 @@ import math
 import pytest
 import torch
 
+from ebmtut import metrics
 from ebmtut.energies import EnergyFunction
-from ebmtut.metrics import (
-    BernoulliProposal,
-    Estimate,
-    HistogramProposal,
-    grid_log_partition,
-    sample_by_proposal,
-)
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -36,7 +30,7 @@ def energy_of(table: torch.Tensor) -> EnergyFunction:
 @pytest.mark.parametrize("coarse_bits", [1, 3, 5])
 def test_finds_log_z(table: torch.Tensor, coarse_bits: int) -> None:
     exact = float((-table).logsumexp(0))
-    found = grid_log_partition(
+    found = metrics.grid_log_partition(
         energy_of(table),
         generator=make_generator(1),
         bits_per_coordinate=5,
@@ -44,7 +38,7 @@ def test_finds_log_z(table: torch.Tensor, coarse_bits: int) -> None:
         n_samples=20_000,
         dtype=torch.float64,
     )
-    assert isinstance(found.log_partition, Estimate)
+    assert isinstance(found.log_partition, metrics.Estimate)
     assert abs(found.log_partition.value - exact) <= 5 * found.log_partition.stderr
     assert found.proposal.n_sites == N_SITES
     assert 0 < found.ess <= 1
@@ -53,7 +47,7 @@ def test_finds_log_z(table: torch.Tensor, coarse_bits: int) -> None:
 def test_fit_is_the_energys_distribution_at_full_resolution(
     table: torch.Tensor,
 ) -> None:
-    proposal = HistogramProposal.fit(
+    proposal = metrics.HistogramProposal.fit(
         energy_of(table),
         generator=make_generator(0),
         bits_per_coordinate=5,
@@ -69,7 +63,7 @@ def test_fit_is_the_energys_distribution_at_full_resolution(
 def test_proposal_is_normalised_and_sampled_as_stated(coarse_bits: int) -> None:
     side = 2**coarse_bits
     masses = torch.rand(side, side, generator=make_generator(3)) ** 3
-    proposal = HistogramProposal(masses, bits_per_coordinate=5)
+    proposal = metrics.HistogramProposal(masses, bits_per_coordinate=5)
     q = proposal.log_prob(STATES).exp()
     assert float(q.sum()) == pytest.approx(1.0, abs=1e-6)
     z = proposal.sample(50_000, generator=make_generator(4))
@@ -77,7 +71,7 @@ def test_proposal_is_normalised_and_sampled_as_stated(coarse_bits: int) -> None:
 
 
 def test_rejection_draws_the_models_distribution(table: torch.Tensor) -> None:
-    found = grid_log_partition(
+    found = metrics.grid_log_partition(
         energy_of(table),
         generator=make_generator(1),
         bits_per_coordinate=5,
@@ -85,7 +79,7 @@ def test_rejection_draws_the_models_distribution(table: torch.Tensor) -> None:
         n_samples=1000,
         dtype=torch.float64,
     )
-    x = sample_by_proposal(
+    x = metrics.sample_by_proposal(
         energy_of(table),
         found.proposal,
         50_000,
@@ -100,8 +94,8 @@ def test_rejection_thins_when_the_bound_rises() -> None:
     """A rare state carries the highest weight and is met late."""
     table = torch.zeros(2**N_SITES, dtype=torch.float64)
     table[123] = -math.log(50.0)
-    proposal = BernoulliProposal.uniform(N_SITES)
-    x = sample_by_proposal(
+    proposal = metrics.BernoulliProposal.uniform(N_SITES)
+    x = metrics.sample_by_proposal(
         energy_of(table),
         proposal,
         2000,

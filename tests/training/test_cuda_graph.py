@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut import flows
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.deadlines import OutOfTime, deadline
 from ebmtut.energies import LatticeIsing, MLPEnergy, lattice_coloring
-from ebmtut.flows import (
-    Flow,
-    HollowMLP,
-    HollowTransformer,
-    OddLatticeNetwork,
-    gibbs_kernel,
-)
 from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -217,7 +211,7 @@ def test_batches_that_change_their_shape_are_refused():
 def follow(device, network, objective, **how):
     """Train a flow with cut ratios and swept rollouts: all that it leaves behind."""
     path = AnnealingPath(LatticeIsing(4, 0.2).to(device))
-    flow = Flow(path, network().to(device), max_log_ratio=0.2)
+    flow = flows.Flow(path, network().to(device), max_log_ratio=0.2)
     found = train_flow(
         flow,
         FlowConfig(
@@ -230,7 +224,7 @@ def follow(device, network, objective, **how):
         ),
         CONFIG,
         generator=make_generator(5, device),
-        refine=gibbs_kernel(path, lattice_coloring(4).to(device)),
+        refine=flows.gibbs_kernel(path, lattice_coloring(4).to(device)),
         **how,
     )
     named = found.flow.network.named_parameters()
@@ -240,9 +234,9 @@ def follow(device, network, objective, **how):
 
 
 NETWORKS = {
-    "odd": lambda: OddLatticeNetwork(4, width=8, generator=make_generator(0)),
-    "MLP": lambda: HollowMLP(16, width=8, generator=make_generator(0)),
-    "transformer": lambda: HollowTransformer(
+    "odd": lambda: flows.OddLatticeNetwork(4, width=8, generator=make_generator(0)),
+    "MLP": lambda: flows.HollowMLP(16, width=8, generator=make_generator(0)),
+    "transformer": lambda: flows.HollowTransformer(
         16, width=8, n_layers=1, n_heads=2, generator=make_generator(0)
     ),
 }
