@@ -65,9 +65,6 @@ def slope_loss(factor):
     return lambda energy, x, *, generator: factor * energy.weight.sum()
 
 
-# Random numbers
-
-
 def test_the_seed_decides():
     state = torch.get_rng_state()
     one, same, other = run(seed=1), run(seed=1), run(seed=2)
@@ -87,9 +84,6 @@ def test_the_energy_is_trained_in_place_and_the_average_is_a_copy():
     assert not any(p.requires_grad for p in result.energy.parameters())
     assert result.losses.shape == (24,)
     assert np.isfinite(result.losses).all()
-
-
-# Learning rate, clipping, average
 
 
 @pytest.mark.parametrize("decay", ["cosine", "constant"])
@@ -151,9 +145,6 @@ def test_the_average_is_an_exponential_one_with_a_short_start(ema_decay):
         assert torch.allclose(got[step], average, atol=1e-14)
     assert torch.equal(weights(result.energy), got[-1])
     assert not torch.allclose(got[-1], raw[-1], atol=1e-6)
-
-
-# Checkpoints
 
 
 class Stop(Exception):
@@ -281,9 +272,6 @@ def test_a_checkpoint_needs_an_identity(tmp_path):
     assert not path.exists()
 
 
-# Divergence
-
-
 @pytest.mark.parametrize(
     ("bad", "what"),
     [(math.nan, "loss nan"), (math.inf, "loss inf"), (-math.inf, "loss -inf")],
@@ -301,9 +289,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(bad, what):
     assert error.value.step == 6
     assert torch.equal(energy.weight, calls[-1])  # the bad step was not made
     assert "\n" not in str(error.value)
-
-
-# Precision
 
 
 def test_bfloat16_computes_otherwise_and_agrees():
@@ -355,16 +340,10 @@ def test_a_processor_may_know_bfloat16_and_be_slow(monkeypatch, amx, avx, maker,
     assert bfloat16_is_fast(torch.device("cpu")) is fast
 
 
-# Bad input
-
-
 @pytest.mark.parametrize("value", [torch.ones(3), 1.0])
 def test_a_loss_that_is_no_scalar_is_refused(value):
     with pytest.raises(InputError, match=r"^loss\(energy, x\) must .* shape \(\), got"):
         run(loss=lambda energy, x, *, generator: value)
-
-
-# Theorem 1
 
 
 def test_training_recovers_the_distribution_of_the_data():

@@ -5,27 +5,14 @@ from functools import partial
 import pytest
 import torch
 
-from ebmtut import losses
+from ebmtut import energies, losses, samplers
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import (
-    BoltzmannMachine,
-    FourierEnergy,
-    LatticeIsing,
-    MLPEnergy,
-    lattice_coloring,
-)
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.noise import geometric_noise
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import (
-    ConditionalChain,
-    boltzmann_gibbs,
-    boltzmann_gwg,
-    progressive_samples,
-)
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
 
@@ -50,9 +37,11 @@ def zeros(n, *, generator):
 
 
 def rollout(n_steps, device, sweeps=False):
-    path = AnnealingPath(LatticeIsing(3, 0.2).to(device))
+    path = AnnealingPath(energies.LatticeIsing(3, 0.2).to(device))
     network = OddLatticeNetwork(3, width=2, n_hidden=2).to(device)
-    refine = gibbs_kernel(path, lattice_coloring(3).to(device)) if sweeps else None
+    refine = (
+        gibbs_kernel(path, energies.lattice_coloring(3).to(device)) if sweeps else None
+    )
     generator = make_generator(0, device)
     drawn = simulate(
         Flow(path, network), 4, n_steps, refine=refine, generator=generator
@@ -62,17 +51,17 @@ def rollout(n_steps, device, sweeps=False):
 
 def langevin(n_steps, device, adjusted=True):
     generator = make_generator(0, device)
-    energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator)
+    energy = energies.FourierEnergy(2, 2, 4, 1, 2, generator=generator)
     noise = geometric_noise(2, 0.5, 2.0)
     start = torch.zeros(3, 2, device=device)
-    chain = ConditionalChain(n_steps, adjusted=adjusted)
-    progressive_samples(energy, noise, start, chain, generator=generator)
+    chain = samplers.ConditionalChain(n_steps, adjusted=adjusted)
+    samplers.progressive_samples(energy, noise, start, chain, generator=generator)
 
 
 def glass(device):
     generator = make_generator(0)
     weight = torch.randn(5, 5, generator=generator)
-    return BoltzmannMachine(weight, torch.zeros(5)).to(device)
+    return energies.BoltzmannMachine(weight, torch.zeros(5)).to(device)
 
 
 def messages(n_steps, device):
@@ -97,8 +86,8 @@ RUNS = {
     "langevin": langevin,
     "unadjusted langevin": partial(langevin, adjusted=False),
     "messages": messages,
-    "visits": partial(moves, sampler=boltzmann_gibbs),
-    "informed moves": partial(moves, sampler=boltzmann_gwg),
+    "visits": partial(moves, sampler=samplers.boltzmann_gibbs),
+    "informed moves": partial(moves, sampler=samplers.boltzmann_gwg),
     "layers": partial(layers, method="Gibbs-reset"),
     "descent": partial(layers, method="coordinate descent"),
 }
@@ -120,7 +109,7 @@ def test_a_step_of_training_reads_once_what_became_of_it():
     for n_steps in (2, 5):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
-            energy = MLPEnergy(4, 3, 2, generator=generator)
+            energy = energies.MLPEnergy(4, 3, 2, generator=generator)
             config = TrainConfig(n_steps, 6, precision="float32")
             train(energy, discrepancy, of(0.0), config, generator=generator)
             waits.append(list(waited))
@@ -137,7 +126,7 @@ def raising(energy, x, *, generator):
 def test_data_that_are_no_bits_are_named_before_they_do_harm(loss, bad, tmp_path):
     """Also where they make a loss that is not finite, or none at all."""
     with pretended_gpu() as (device, _):
-        energy = MLPEnergy(4, 3, 2, generator=make_generator(0, device))
+        energy = energies.MLPEnergy(4, 3, 2, generator=make_generator(0, device))
         before = [p.detach().clone() for p in energy.parameters()]
         message = f"x must hold only 0 and 1, got {bad:g}"
         with pytest.raises(InputError, match=message):
@@ -165,10 +154,12 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
     for n_steps in (2, 5):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
-            energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
+            energy = energies.FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(
+                device
+            )
             loss = losses.RecoveryLikelihood(
                 noise,
-                ConditionalChain(n_langevin, adjusted=False),
+                samplers.ConditionalChain(n_langevin, adjusted=False),
                 trusted_gap=10.0,
                 patient=patient,
             )
@@ -194,7 +185,7 @@ def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
             return Negatives(back.to(where), log_weight.to(where))
 
     def found(device):
-        energy = MLPEnergy(3, 4, 2, generator=make_generator(1)).to(device)
+        energy = energies.MLPEnergy(3, 4, 2, generator=make_generator(1)).to(device)
         generator = make_generator(2, device)
         value = losses.energy_discrepancy_loss(
             energy,

@@ -15,12 +15,6 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
 from ebmtut.experiments.ed import couplings, recipes
-from ebmtut.experiments.ed.couplings import (
-    IsingConfig,
-    edge_precision,
-    fit_couplings,
-    ising_job,
-)
 from ebmtut.experiments.ed.densities import DensityConfig
 from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
@@ -60,9 +54,6 @@ def true_energy(density):
         return -data.density_log_prob(density, points)
 
     return energy
-
-
-# --------------------------------------------------------------- evaluation
 
 
 def test_the_data_s_own_distribution_has_no_gap():
@@ -152,9 +143,6 @@ def test_independent_bits_miss_the_entropy_by_their_gap(density):
     assert found["gap"] > 0.5 and 0.3 < found["area"] < 0.8
 
 
-# ---------------------------------------------------------------- densities
-
-
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
 def test_fit_is_reproducible(method):
     recipe = replace(TINY, method=method)
@@ -236,9 +224,6 @@ def test_mean_and_error():
     assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
     cell = {"gap": [1.0], "gap_se": [0.1]}
     assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
-
-
-# ---------------------------------------------------------------- ablations
 
 
 def test_without_lost_information_nothing_is_learned():
@@ -386,15 +371,12 @@ def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
         row.run("quick", device="cpu", cuda_graph=True, **how)
 
 
-# -------------------------------------------------------------------- ising
-
-
 def test_edge_precision():
     truth = lattice_adjacency(3).double()
-    assert edge_precision(2 * truth, truth) == 1.0
-    assert edge_precision(-truth, truth) == 1.0
+    assert couplings.edge_precision(2 * truth, truth) == 1.0
+    assert couplings.edge_precision(-truth, truth) == 1.0
     upper = torch.triu(1 - truth, 1)
-    assert edge_precision(upper + upper.T, truth) == 0.0
+    assert couplings.edge_precision(upper + upper.T, truth) == 0.0
 
 
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "PL", "Gibbs", "GWG"])
@@ -409,9 +391,9 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
     distribution = torch.einsum("ni,ij,nj->n", spins, truth, spins).softmax(0)
     n_data = 20_000
     rows = distribution.multinomial(n_data, True, generator=make_generator(1))
-    config = IsingConfig()
+    config = couplings.IsingConfig()
     config = replace(config, train=replace(config.train, n_steps=400))
-    (learned,) = fit_couplings(states[rows], method, (0.0,), config, seed=0)
+    (learned,) = couplings.fit_couplings(states[rows], method, (0.0,), config, seed=0)
     # An efficient estimate errs by about 1 / (4 sqrt n) = 0.002 a coupling
     # (the gradient of s'Js in J_ij is 2 s_i s_j, twice for the symmetric pair);
     # noise and minibatches of 256 cost up to sqrt(n / (256 * 100)) of it again.
@@ -420,7 +402,7 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
 
 
 def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
-    config = IsingConfig(
+    config = couplings.IsingConfig(
         problems=((4, 0.1),), methods=("ED-Grid", "ED-Pool"), n_data=300, n_sweeps=50
     )
     config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
@@ -439,8 +421,8 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
 @needs_cuda
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
 def test_couplings_on_the_gpu(method):
-    config = IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
+    config = couplings.IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
     config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
-    outcome = ising_job(4, 0.1, method, config, 0, device="cuda")
+    outcome = couplings.ising_job(4, 0.1, method, config, 0, device="cuda")
     assert outcome.arrays["coupling"].shape == (16, 16)
     assert all(np.isfinite(value) for value in outcome.scalars.values())

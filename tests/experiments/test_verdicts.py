@@ -188,9 +188,6 @@ def test_judging_again_changes_nothing_else():
         assert dataclasses.asdict(verdict).keys() == stored.keys()
 
 
-# ------------------------------------------------------------------ the baseline
-
-
 @pytest.mark.parametrize(
     ("measured", "baseline", "stderr", "word"),
     [

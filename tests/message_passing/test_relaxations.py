@@ -38,9 +38,6 @@ def scores(model, x, unaries):
     return -model(x) + ((unaries - model.bias) * x).sum(dim=1)
 
 
-# --------------------------------------------------------------------- MPLP
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 8), seeds)
 def test_mplp_is_exact_on_trees(n_sites, seed):
@@ -97,9 +94,6 @@ def test_frustration_leaves_mplp_undecided():
     assert torch.allclose(program.relaxed, torch.full((1, 3), 0.5).double())
     assert program.fractional.item() == 1
     assert not program.x.any()
-
-
-# ---------------------------------------------------------- linear programs
 
 
 @settings(deadline=None, max_examples=15)
@@ -177,9 +171,6 @@ def test_the_program_of_an_rbm_is_that_of_its_graph():
     assert (ours.bound >= value - 1e-6).all()
     standard = relax(rbm, unaries, form="standard")
     assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
-
-
-# ------------------------------------------------------- coordinate descent
 
 
 @pytest.mark.parametrize("model", [random_machine(6, 1), random_rbm(1)])
