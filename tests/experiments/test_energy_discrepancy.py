@@ -16,7 +16,7 @@ from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
 from ebmtut.experiments.ed import couplings, recipes
 from ebmtut.experiments.ed.densities import DensityConfig
-from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
+from ebmtut.experiments.ed.densities_table import log_z_apart
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
@@ -33,9 +33,6 @@ from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
-needs_cuda = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs a CUDA device"
-)
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
 QUICK_EVALUATION = Evaluation(
     200, n_uniform=0, n_proposal=2000, n_repeats=1, coarse_bits=6
@@ -119,18 +116,6 @@ def test_landscape_rows_run_upwards():
     assert picture[row, column] == pytest.approx(
         float(data.density_log_prob("moons", point)), rel=1e-5
     )
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
-def test_a_job_on_the_gpu(method):
-    recipe = replace(TINY, method=method)
-    outcome = density_job("moons", recipe, QUICK_EVALUATION, 0, 16, device="cuda")
-    assert {"gap", "nll", "mmd", "inside"} < outcome.scalars.keys()
-    assert all(np.isfinite(value) for value in outcome.scalars.values())
-    assert np.isfinite(outcome.arrays["losses"]).all()
-    assert outcome.arrays["landscape"].shape == (16, 16)
 
 
 @pytest.mark.parametrize("density", ["circles", "swissroll"])
@@ -217,13 +202,6 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
     table = {"ED-Bern": {"moons": one}, "PCD": {"moons": two}}
     result = Result("ed/densities-table", "full", {}, {"table": table})
     assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
-
-
-def test_mean_and_error():
-    cell = {"gap": [1.0, 3.0], "gap_se": [0.1, 0.1]}
-    assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
-    cell = {"gap": [1.0], "gap_se": [0.1]}
-    assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
 
 
 def test_without_lost_information_nothing_is_learned():
@@ -415,14 +393,3 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     learned = torch.from_numpy(result.arrays["ED-Grid/4x4, 0.1"])
     truth = torch.from_numpy(result.arrays["truth/4x4, 0.1"])
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
-def test_couplings_on_the_gpu(method):
-    config = couplings.IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
-    config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
-    outcome = couplings.ising_job(4, 0.1, method, config, 0, device="cuda")
-    assert outcome.arrays["coupling"].shape == (16, 16)
-    assert all(np.isfinite(value) for value in outcome.scalars.values())

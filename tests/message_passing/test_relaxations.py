@@ -12,6 +12,7 @@ from ebmtut.message_passing.log_partition import exact_perturb_and_map
 from ebmtut.message_passing.mplp import mplp, mplp_reference
 from ebmtut.random import make_generator
 from tests.message_passing.models import random_tree
+from tests.shared import normal
 
 seeds = st.integers(0, 10**6)
 
@@ -24,8 +25,7 @@ def random_machine(n_sites, seed, *, attractive=False):
 
 
 def draw(n_samples, n_sites, seed):
-    generator = make_generator(seed + 1)
-    return torch.randn(n_samples, n_sites, generator=generator, dtype=torch.float64)
+    return normal(n_samples, n_sites, seed=seed + 1)
 
 
 def best(model, unaries):

@@ -28,21 +28,18 @@ from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.results.saved_energies import load_energy, save_energy
 from ebmtut.states import enumerate_states
-
-
-def drawn(*shape, dtype=torch.float64):
-    return torch.randn(shape, generator=make_generator(0), dtype=dtype)
+from tests.shared import normal
 
 
 EDGES = torch.tensor([[0, 1, 3], [1, 2, 0]])
 GRAPHS = GraphBatch.from_edges([(4, [(0, 1), (2, 3)]), (3, [(0, 1), (1, 2)])])
 WIDE = WideResNetConfig(8, 1, (1, 2), 0.9, 4, channels=8, n_levels=2)
 ENERGIES = {
-    "ising": lambda: Ising(drawn(4, 4)),
-    "ising with a field": lambda: Ising(drawn(4, 4), drawn(4), learnable=True),
-    "boltzmann": lambda: BoltzmannMachine(drawn(4, 4).float(), drawn(4).float()),
-    "graph": lambda: PairwiseGraph(EDGES, drawn(3), drawn(4), learnable=True),
-    "rbm": lambda: RBM(drawn(3, 4), drawn(3), drawn(4)),
+    "ising": lambda: Ising(normal(4, 4)),
+    "ising with a field": lambda: Ising(normal(4, 4), normal(4), learnable=True),
+    "boltzmann": lambda: BoltzmannMachine(normal(4, 4).float(), normal(4).float()),
+    "graph": lambda: PairwiseGraph(EDGES, normal(3), normal(4), learnable=True),
+    "rbm": lambda: RBM(normal(3, 4), normal(3), normal(4)),
     "lattice": lambda: LatticeIsing(3, 0.2, -0.1),
     "mlp": lambda: MLPEnergy(4, 8, 3, generator=make_generator(1)),
     "mlp with a base": lambda: MLPEnergy(
@@ -110,7 +107,7 @@ def test_an_energy_of_levels_comes_back(name, tmp_path):
         for p in energy.parameters():
             p += 0.1 * torch.randn(p.shape, generator=make_generator(2))
     back = restored(energy, tmp_path)
-    x = drawn(4, *shape, dtype=torch.float32)
+    x = normal(4, *shape, dtype=torch.float32)
     level = torch.tensor([0, 1, 1, 0])
     # The weights are the same; a convolution may sum another layout elsewhere.
     torch.testing.assert_close(back.eval()(x, level), energy(x, level))
