@@ -23,10 +23,7 @@ from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg, ising_gibbs
 
 @pytest.fixture(autouse=True)
 def three_threads():
-    before = torch.get_num_threads()
     torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

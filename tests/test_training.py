@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,10 +33,9 @@ def sample(n, *, generator):
     return DATA[torch.randint(len(DATA), (n,), generator=generator)]
 
 
-def discrepancy(energy, x, *, generator):
-    return energy_discrepancy_loss(
-        energy, x, Bernoulli(0.2), n_negatives=8, n_backward=2, generator=generator
-    )
+discrepancy = partial(
+    energy_discrepancy_loss, perturbation=Bernoulli(0.2), n_negatives=8, n_backward=2
+)
 
 
 def network(seed=0):
@@ -368,11 +368,8 @@ def test_training_recovers_the_distribution_of_the_data():
     def draw(n, *, generator):
         return states[log_p.exp().multinomial(n, True, generator=generator)]
 
-    def loss(energy, x, *, generator):
-        return energy_discrepancy_loss(
-            energy, x, Grid(exact=True), stabilizer=0.0, generator=generator
-        )
-
+    exact = {"perturbation": Grid(exact=True), "stabilizer": 0.0}
+    loss = partial(energy_discrepancy_loss, **exact)
     zeros = torch.zeros(4, 4).double()
     start = Ising(zeros, zeros[0], learnable=True)
     result = train(start, loss, draw, config, generator=make_generator(4))

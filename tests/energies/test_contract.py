@@ -74,7 +74,6 @@ def test_a_network_names_the_dtype_that_it_wants():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("method", METHODS)
 def test_on_the_gpu(method):
     name, method = method.split(".")
