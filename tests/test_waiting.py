@@ -16,11 +16,9 @@ from ebmtut.random import make_generator
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
 
-
-def discrepancy(energy, x, *, generator):
-    return losses.energy_discrepancy_loss(
-        energy, x, losses.Bernoulli(0.1), n_negatives=2, generator=generator
-    )
+discrepancy = partial(
+    losses.energy_discrepancy_loss, perturbation=losses.Bernoulli(0.1), n_negatives=2
+)
 
 
 def of(value):
@@ -130,16 +128,10 @@ def test_data_that_are_no_bits_are_named_before_they_do_harm(loss, bad, tmp_path
         before = [p.detach().clone() for p in energy.parameters()]
         message = f"x must hold only 0 and 1, got {bad:g}"
         with pytest.raises(InputError, match=message):
-            train(
-                energy,
-                loss,
-                of(bad),
-                TrainConfig(5, 6, precision="float32"),
-                generator=make_generator(0, device),
-                checkpoint=tmp_path / "state.safetensors",
-                checkpoint_every=1,
-                identity={"data": bad},
-            )
+            kept = {"checkpoint": tmp_path / "state.safetensors", "checkpoint_every": 1}
+            kept |= {"identity": {"data": bad}, "generator": make_generator(0, device)}
+            config = TrainConfig(5, 6, precision="float32")
+            train(energy, loss, of(bad), config, **kept)
         after = [p.detach() for p in energy.parameters()]
         assert all(map(torch.equal, before, after))
     assert not list(tmp_path.iterdir())

@@ -120,11 +120,9 @@ def test_a_run_that_was_cut_off_goes_on_bit_for_bit(tmp_path):
     def run(checkpoint=None, moment=None, identity="a"):
         energies, losses = networks(3), [LOSSES[0], lost, LOSSES[3]]
         how = {"checkpoint": checkpoint, "identity": {"name": identity}}
-        how["generators"] = generators(3)
+        what = energies, losses, SAMPLES[:3], CONFIG
         with deadline(moment):
-            return energies, train_ensemble(
-                energies, losses, SAMPLES[:3], CONFIG, **how
-            )
+            return energies, train_ensemble(*what, generators=generators(3), **how)
 
     lost.calls = 0
     energies, whole = run()
