@@ -147,9 +147,7 @@ def test_entropy_of_the_checkerboard_is_that_of_its_area() -> None:
 
 
 @pytest.mark.parametrize("bits", [5, 6, 7])
-def test_entropy_of_the_discretised_distribution_approaches_the_exact_one(
-    bits: int,
-) -> None:
+def test_entropy_of_the_discretised_distribution_approaches_the_exact_one(bits):
     """At `bits` a coordinate, cell masses sum the density over finer cells.
 
     The gap between sum -P ln P and h + 2 ln(scale) is, to first order, half

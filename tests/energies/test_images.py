@@ -42,9 +42,7 @@ def test_small_energies_give_one_number_a_state_and_repeat(head: str) -> None:
 @pytest.mark.parametrize("head", ["denoiser", "signed", "linear"])
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("of", [{}, {"scale": 3.0, "spectral_norm": True}])
-def test_the_gradient_by_hand_is_that_of_autograd(
-    head: str, n_layers: int, of: dict[str, Any]
-) -> None:
+def test_the_gradient_by_hand_is_that_of_autograd(head, n_layers, of):
     energy = energies.PerceptronEnergy((4, 4), NOISES, 8, n_layers, head, **of).double()
     energy.eval()  # else every look at a bounded weight moves it a little
     x, level = states(7, 4, 4)
@@ -86,7 +84,7 @@ def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:
             assert low >= 0 if head == "denoiser" else low < lowest
 
 
-def test_a_denoiser_that_knows_the_answer_gives_the_score() -> None:
+def test_a_denoiser_that_knows_the_answer_gives_the_score():
     # All data are zero: the mean of the clean image is zero everywhere, and the
     # distribution of the level is N(0, noise^2).
     for energy in small_energies("denoiser"):
@@ -130,9 +128,7 @@ COUNTS = {
 }
 
 
-def test_every_column_has_its_number_of_parameters(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_column_has_its_number_of_parameters(monkeypatch):
     """Built whole, on a device that holds no numbers; norms have none to train."""
 
     def without_numbers(kind: Any, *sizes: int, device: Any = None, **of: Any) -> Any:

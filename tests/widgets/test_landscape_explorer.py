@@ -145,9 +145,7 @@ def test_an_error_frees_the_button(result: Result) -> None:
         widget._learn(learn, [{}], 5)
 
 
-def test_the_chapters_learner_learns(
-    result: Result, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chapters_learner_learns(result, monkeypatch):
     """Its job is that of the setting; its picture is what the page shows."""
     asked, picture = [], np.arange(64.0).reshape(8, 8)
 

@@ -42,9 +42,7 @@ def test_a_single_spike_does_not_darken_the_rest() -> None:
 
 
 @pytest.mark.parametrize("choices", [HYPERPARAMETERS, None])
-def test_every_setting_has_a_picture_or_says_why_not(
-    result: Result, choices: dict[str, tuple[float, ...]] | None
-) -> None:
+def test_every_setting_has_a_picture_or_says_why_not(result, choices):
     packed = pack_landscapes(result, choices, n_pixels=8)
     assert packed.choices == HYPERPARAMETERS
     # eps outermost, w innermost; the order of the fixture's variants.

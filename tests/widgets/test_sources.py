@@ -3,7 +3,6 @@
 import importlib
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,7 @@ from ebmtut.widgets import _sources as sources
 from tools.paths import ROOT
 
 
-def test_without_anywidget_an_extra_is_named_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_anywidget_an_extra_is_named_that_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.delitem(sys.modules, "ebmtut.widgets")
     with pytest.raises(
@@ -27,9 +24,7 @@ def test_without_anywidget_an_extra_is_named_that_brings_it(
         assert any(line.startswith("anywidget") for line in named)
 
 
-def test_what_is_imported_comes_first_and_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_imported_comes_first_and_once(tmp_path, monkeypatch):
     (tmp_path / "a.js").write_text("export const a = 1;\n")
     (tmp_path / "b.js").write_text('import { a } from "./a.js";\nexport const b = a;\n')
     (tmp_path / "c.js").write_text(
