@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ebmtut import energies
+from ebmtut.energies.wide_resnet import sinusoidal_embedding
 from ebmtut.random import make_generator
 
 NOISES = (0.2, 0.5, 0.9)
@@ -180,7 +181,7 @@ def test_spectral_norms_are_one_or_at_most_one() -> None:
 
 
 def test_the_embedding_has_geometric_frequencies() -> None:
-    embedding = energies.sinusoidal_embedding(torch.tensor([0, 1]), 8).double()
+    embedding = sinusoidal_embedding(torch.tensor([0, 1]), 8).double()
     assert torch.equal(embedding[0], torch.tensor([0.0] * 4 + [1.0] * 4).double())
     angles = 10_000 ** (-torch.arange(4).double() / 3)
     assert torch.allclose(embedding[1, :4], angles.sin(), atol=1e-6)

@@ -14,6 +14,11 @@ from ebmtut import samplers
 from ebmtut.exact import exact_probabilities
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import make_generator
+from ebmtut.samplers.discrete_langevin import (
+    langevin_flip_logits,
+    langevin_log_proposal,
+)
+from ebmtut.samplers.gibbs import flip_sites
 from ebmtut.states import enumerate_states, states_to_index
 from tests.samplers.systems import cubic_energy, distribution_p, path_ising
 from tests.transition_matrix import kernel_matrix
@@ -37,7 +42,7 @@ def single_flip_matrix(flip_probability, n_sites):
         probability = flip_probability(x)
         out = x.new_zeros(len(x), 2**n_sites)
         for i in range(n_sites):
-            target = states_to_index(samplers.flip_sites(x, torch.full((len(x),), i)))
+            target = states_to_index(flip_sites(x, torch.full((len(x),), i)))
             out[torch.arange(len(x)), target] = probability[:, i]
         stay = (1 - out.sum(1)).clamp(min=0)  # rounding may leave -1e-17
         out[torch.arange(len(x)), states_to_index(x)] = stay
@@ -71,7 +76,7 @@ def gwg_kernel(energy, n_sites, balancing, ratios):
         forward = samplers.gwg_log_proposal(RATIOS[ratios](energy, x), balancing)
         columns = []
         for i in range(n_sites):
-            y = samplers.flip_sites(x, torch.full((len(x),), i))
+            y = flip_sites(x, torch.full((len(x),), i))
             backward = samplers.gwg_log_proposal(RATIOS[ratios](energy, y), balancing)
             accept = samplers.metropolis_log_acceptance(
                 energy(x) - energy(y), forward[:, i], backward[:, i]
@@ -85,8 +90,8 @@ def gwg_kernel(energy, n_sites, balancing, ratios):
 
 def langevin_log_matrix(energy, n_sites, step_size, ratios):
     x = enumerate_states(n_sites)
-    logits = samplers.langevin_flip_logits(RATIOS[ratios](energy, x), step_size)
-    return samplers.langevin_log_proposal(x[:, None], x[None, :], logits[:, None])
+    logits = langevin_flip_logits(RATIOS[ratios](energy, x), step_size)
+    return langevin_log_proposal(x[:, None], x[None, :], logits[:, None])
 
 
 def dula_matrix(energy, n_sites, step_size, ratios="taylor"):

@@ -5,6 +5,7 @@ from scipy import stats
 from ebmtut import transport
 from ebmtut.random import make_generator
 from ebmtut.transport.grid import _exponential_minus
+from ebmtut.transport.grid_cost import instances_innermost
 
 SHAPES = [(5, 7, 9), (1, 8, 8), (140, 3, 4), (2, 1, 6), (3, 14, 5)]
 
@@ -47,7 +48,7 @@ def test_separable_min_plus_with_costs_that_are_no_distance():
 def test_layout_does_not_matter():
     cost = transport.grid_cost(4, 5, dtype=torch.float64)
     h = images((6, 4, 5))
-    laid_out = transport.instances_innermost(h)
+    laid_out = instances_innermost(h)
     assert laid_out.stride() == (1, 30, 6)
     assert torch.equal(transport.min_plus(h, cost), transport.min_plus(laid_out, cost))
 

@@ -16,11 +16,12 @@ from ebmtut.experiments.ed import w_and_m
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.w_and_m import HYPERPARAMETERS, learner
 from ebmtut.results import Result
+from ebmtut.widgets._landscape_pixels import encode_landscape, pack_landscapes
 
 
 def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
     widget = widgets.landscape_explorer(result, n_pixels=8)
-    packed = widgets.pack_landscapes(result, n_pixels=8)
+    packed = pack_landscapes(result, n_pixels=8)
     pixels = np.frombuffer(widget.pixels, dtype=np.uint8).reshape(-1, 8, 8)
     assert np.array_equal(pixels, np.stack(packed.pictures))
     assert widget.notes == list(packed.notes)
@@ -111,7 +112,7 @@ def test_the_button_learns_the_setting_of_the_sliders(result: Result) -> None:
     assert progress == [0.0, 0.5, None]
     assert widget.own["6"]["note"] == "0.50"
     picture = np.frombuffer(widget.own["6"]["pixels"], np.uint8).reshape(8, 8)
-    expected = widgets.encode_landscape(one_bright_cell(seen[0], lambda _: None)[0], 8)
+    expected = encode_landscape(one_bright_cell(seen[0], lambda _: None)[0], 8)
     assert np.array_equal(picture, expected)
     # The stored landscapes stay, and what was learned before, too.
     Kernel(widget).say(learn=1)
@@ -158,5 +159,5 @@ def test_the_chapters_learner_learns(result, monkeypatch):
     widget = widgets.landscape_explorer(result, n_pixels=8, learn=learner(Recipe()))
     Kernel(widget).say(learn=3)
     assert asked == [("2spirals", 0.1, 32, 1)]
-    own = {"note": "0.25", "pixels": widgets.encode_landscape(picture, 8).tobytes()}
+    own = {"note": "0.25", "pixels": encode_landscape(picture, 8).tobytes()}
     assert widget.own["3"] == own

@@ -7,7 +7,7 @@ import pytest
 
 from ebmtut.checks import InputError
 from ebmtut.results import Result
-from ebmtut.widgets import encode_landscape, pack_landscapes
+from ebmtut.widgets._landscape_pixels import encode_landscape, pack_landscapes
 
 HYPERPARAMETERS = {"eps": (0.1, 0.5), "M": (1, 32), "w": (0, 1)}
 

@@ -19,7 +19,6 @@ from ebmtut.widgets import (
     collapse_explorer,
     discrepancy_explorer,
     dual_explorer,
-    encode_landscape,
     feature_explorer,
     message_explorer,
     particle_explorer,
@@ -28,6 +27,7 @@ from ebmtut.widgets import (
     two_modes_explorer,
     two_starts_explorer,
 )
+from ebmtut.widgets._landscape_pixels import encode_landscape
 from tests.shared import refusals
 
 P = torch.full((8,), 1 / 8)

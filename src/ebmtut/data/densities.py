@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, check_type, checked
-from ebmtut.data.log_densities import LOG_PROB, polar
+from ebmtut.data._log_densities import LOG_PROB, polar
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
 

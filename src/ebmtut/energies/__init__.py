@@ -25,7 +25,6 @@ from ebmtut.energies.wide_resnet import (
     PAPER_NETWORKS,
     WideResNetConfig,
     WideResNetEnergy,
-    sinusoidal_embedding,
 )
 
 __all__ = [
@@ -57,5 +56,4 @@ __all__ = [
     "energies_of",
     "lattice_adjacency",
     "lattice_coloring",
-    "sinusoidal_embedding",
 ]

@@ -18,7 +18,7 @@ from ebmtut.energies import GraphBatch
 from ebmtut.flows.gflownet import explored
 from ebmtut.random import check_generator
 
-__all__ = ["SetPolicy", "SetWays", "balance_variance", "free_vertices", "set_ways"]
+__all__ = ["SetPolicy", "SetWays", "balance_variance", "set_ways"]
 
 _MOST_ENUMERATED_SITES = 12
 _MOVES_BETWEEN_LOOKS = 4

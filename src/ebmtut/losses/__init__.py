@@ -32,7 +32,6 @@ from ebmtut.losses.ratio_matching import ratio_matching_loss
 from ebmtut.losses.rbm_learning import (
     RBM_METHODS,
     LearnedRBM,
-    check_rbm_method,
     draw_rbm,
     learn_rbm,
     random_rbm,
@@ -63,7 +62,6 @@ __all__ = [
     "RecoveryLikelihood",
     "Samples",
     "bit_moments",
-    "check_rbm_method",
     "contrastive_divergence_loss",
     "coupling_discrepancy_losses",
     "denoising_score_matching_loss",

@@ -30,7 +30,7 @@ from ebmtut.paths import Time
 from ebmtut.random import check_generator, make_generator, spawn_seed
 from ebmtut.training.loop import TrainConfig, train
 
-__all__ = ["CountedFlow", "FlowConfig", "FlowTraining", "train_flow"]
+__all__ = ["FlowConfig", "FlowTraining", "train_flow"]
 
 
 @checked

@@ -22,7 +22,8 @@ from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread, timed_loop
 from ebmtut.experiments.pmp.shared import baseline, parts
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, lead
-from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
+from ebmtut.losses import draw_rbm, learn_rbm, random_rbm
+from ebmtut.losses.rbm_learning import check_rbm_method
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
