@@ -16,7 +16,7 @@ from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
 from ebmtut.experiments.ed import couplings, recipes
 from ebmtut.experiments.ed.densities import DensityConfig
-from ebmtut.experiments.ed.densities_table import log_z_apart
+from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
@@ -202,6 +202,13 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
     table = {"ED-Bern": {"moons": one}, "PCD": {"moons": two}}
     result = Result("ed/densities-table", "full", {}, {"table": table})
     assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
+
+
+def test_mean_and_error():
+    cell = {"gap": [1.0, 3.0], "gap_se": [0.1, 0.1]}
+    assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
+    cell = {"gap": [1.0], "gap_se": [0.1]}
+    assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
 
 
 def test_without_lost_information_nothing_is_learned():
