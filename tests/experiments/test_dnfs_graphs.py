@@ -9,7 +9,7 @@ import torch
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.experiments.dnfs import graph_problems, graph_reports
 from ebmtut.experiments.registry import get_experiment
-from ebmtut.flows import simulate
+from ebmtut.flows import GraphFlowNetwork, simulate
 from ebmtut.random import make_generator
 
 SIZE = "16-20"
@@ -121,8 +121,6 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
     )
     problem = graph_problems.problem_of(config, SIZE, 2, make_generator(0))
     measured = graph_problems.Scores(problem, config, make_generator(1))
-    from ebmtut.flows import GraphFlowNetwork
-
     for n_refine in (0, 3):
         calls.clear()
         measured.flow("flow", GraphFlowNetwork(width=4), n_refine)

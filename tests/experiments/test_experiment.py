@@ -105,8 +105,7 @@ def test_a_row_is_its_cells_seeds_and_extras():
 
 
 def test_a_row_that_is_no_table_is_one_job():
-    names = ("id", "title", "figure", "check")
-    declared = {name: getattr(ROW, name) for name in names}
+    declared = {name: getattr(ROW, name) for name in ("id", "title", "figure", "check")}
 
     def whole(config, seed):
         return Outcome({"sizes": list(config.sizes), "seed": seed})

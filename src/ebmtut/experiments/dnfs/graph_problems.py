@@ -384,12 +384,8 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     excuse += "of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
-    rows = {
-        "untrained DNFS": "untrained DNFS",
-        "DNFS": "DNFS",
-        "DMALA": f"DMALA {most}",
-        "DNFS + DMALA": f"DNFS + DMALA {most}",
-    }
+    rows = {name: name for name in ("untrained DNFS", "DNFS")}
+    rows |= {name: f"{name} {most}" for name in ("DMALA", "DNFS + DMALA")}
     for size, metrics in result.scalars["table"].items():
         for row, metric in rows.items():
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
