@@ -48,6 +48,19 @@ def _in_this_process():
         yield
 
 
+@pytest.fixture(autouse=True)
+def _as_many_threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def pytest_runtest_setup(item):
+    """Skip what is marked for a GPU where there is none."""
+    if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 @pytest.fixture
 def threads_for_little_work(monkeypatch):
     """Spread the work of compiled kernels over threads even if it is little."""

@@ -106,18 +106,15 @@ def test_entries_are_looked_at_to_the_end(dtype):
 def test_bits():
     check_bits("x", torch.tensor([[0.0, 1.0]]), 2)
     check_bits("x", torch.zeros(0, 2, dtype=torch.float64))
-    with pytest.raises(
-        InputError, match=r"floating tensor of 0 and 1, got torch.int64"
+    for bad, words in (
+        ([torch.tensor([[0, 1]])], "floating tensor of 0 and 1, got torch.int64"),
+        ([torch.tensor([[1.0, -1.0]])], "only 0 and 1, got -1"),
+        ([torch.tensor([[math.nan, 1.0]])], "only 0 and 1, got nan"),
+        ([torch.tensor([[0.0, 1.0]]), 3], r"shape \(any, 3\), got \(1, 2\)"),
+        ([torch.tensor([0.0, 1.0])], r"shape \(any, any\), got \(2,\)"),
     ):
-        check_bits("x", torch.tensor([[0, 1]]))
-    with pytest.raises(InputError, match="only 0 and 1, got -1"):
-        check_bits("x", torch.tensor([[1.0, -1.0]]))
-    with pytest.raises(InputError, match="only 0 and 1, got nan"):
-        check_bits("x", torch.tensor([[math.nan, 1.0]]))
-    with pytest.raises(InputError, match=r"shape \(any, 3\), got \(1, 2\)"):
-        check_bits("x", torch.tensor([[0.0, 1.0]]), 3)
-    with pytest.raises(InputError, match=r"shape \(any, any\), got \(2,\)"):
-        check_bits("x", torch.tensor([0.0, 1.0]))
+        with pytest.raises(InputError, match=words):
+            check_bits("x", *bad)
 
 
 @checked

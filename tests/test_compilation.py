@@ -3,9 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-from ebmtut import _compilation, _compiled, _digests
 
 PROGRAM = """
 from ebmtut import _compilation, _compiled
@@ -37,53 +34,3 @@ def test_the_first_process_alone_says_so_and_once(tmp_path):
     assert said[0][0].startswith("ebmtut: compiling kernels for this machine")
     assert str(tmp_path / "cache") in said[0][0]
     assert said[1] == []
-
-
-CALLER = """
-from ebmtut._compiled import compiled
-from ebmtut.callee import weight
-
-@compiled
-def kernel(x):
-    return weight(x)
-
-if __name__ == "__main__":
-    print(kernel(1.0))
-"""
-CALLEE = """
-from ebmtut._compiled import compiled
-
-@compiled
-def weight(x):
-    return {factor} * x
-"""
-
-
-def test_a_change_in_another_file_is_compiled(tmp_path):
-    """As after an update: the caller's own file stays, what it calls does not."""
-    package = tmp_path / "ebmtut"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    for module in (_compiled, _compilation, _digests):
-        source = Path(module.__file__)
-        (package / source.name).write_bytes(source.read_bytes())
-    (package / "caller.py").write_text(CALLER)
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(tmp_path),
-    }
-
-    def run():
-        command = [sys.executable, "-m", "ebmtut.caller"]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        )
-        return float(done.stdout)
-
-    for factor in (2.0, 3.0):
-        (package / "callee.py").write_text(CALLEE.format(factor=factor))
-        assert run() == factor
-    before = {f: f.stat().st_mtime_ns for f in (tmp_path / "cache").rglob("*.nbc")}
-    assert run() == 3.0  # now from the disk
-    after = {f: f.stat().st_mtime_ns for f in (tmp_path / "cache").rglob("*.nbc")}
-    assert before == after and before

@@ -47,7 +47,6 @@ from ebmtut.training import FlowConfig, FlowFollower, TrainConfig, train, train_
 from ebmtut.training.eb_gfn import EBGFNConfig, train_eb_gfn
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.training.set_policy import train_set_policy
-from ebmtut.transport.gibbs_ot import standard_exponential
 from ebmtut.widgets import dual_explorer, message_explorer, transport_explorer
 
 X = enumerate_states(4, dtype=torch.float32)
@@ -215,9 +214,6 @@ CALLS = {
         *PROBLEM, 1, start=0.1, generator=g
     ),
     "categorical": lambda g: categorical(torch.zeros(3), generator=g),
-    "correlated_normals": lambda g: message_passing.correlated_normals(
-        X, 0.5, generator=g
-    ),
     "deconvolution_gibbs": lambda g: samplers.deconvolution_gibbs(
         torch.ones(1, 3, 3), torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2), 1, generator=g
     ),
@@ -315,7 +311,6 @@ CALLS = {
         *PROBLEM, generator=g, **MARTINGALE
     ),
     "spawn_seed": spawn_seed,
-    "standard_exponential": lambda g: standard_exponential(2, 3, generator=g),
     "start_persistent": lambda g: message_passing.start_persistent(
         MACHINE, 2, generator=g
     ),

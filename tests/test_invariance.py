@@ -7,69 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebmtut import exact, metrics, transport
 from ebmtut.energies import BoltzmannMachine, GraphBatch
-from ebmtut.exact import (
-    contrastive_potential,
-    exact_log_partition,
-    exact_mean,
-    exact_probabilities,
-    maximum_cuts,
-    maximum_independent_sets,
-    torus_correlations,
-    torus_energy_distribution,
-    torus_log_partition,
-    transfer_log_partition,
-)
-from ebmtut.metrics import (
-    BernoulliProposal,
-    InceptionFeatures,
-    PlaneGrid,
-    class_score,
-    covariance_error,
-    covariance_error_of_fresh_sample,
-    effective_sample_size,
-    estimate_log_mean_exp,
-    fid,
-    gaussian_frechet_distance,
-    grid_log_partition,
-    hamming_distances,
-    hamming_kernel_mean,
-    log_partition_annealed,
-    log_partition_importance,
-    log_partition_uniform,
-    mmd,
-    mmd_of_fresh_sample,
-    nearest_neighbors,
-    negative_log_rmse,
-    nll,
-    pair_covariances,
-    rmse,
-)
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    GridCost,
-    bregman_admm,
-    c_transform,
-    chain_value,
-    cost_matrix,
-    dual_value,
-    exact_oracle,
-    feasible_plan,
-    gibbs_ot,
-    grid_cost,
-    grid_dual_value,
-    half_step_distribution,
-    has_settled,
-    marginal_error,
-    min_plus,
-    mirror_step,
-    relative_gap,
-    sinkhorn,
-    sinkhorn_oracle,
-    smoothed_conjugate,
-    temperature_bound,
-    transport_plan,
-)
 from tests.shared import normal
 
 seeds = st.integers(0, 999)
@@ -86,16 +26,16 @@ def test_enumeration(seed, shift, order):
     weight = (weight + weight.T).fill_diagonal_(0)
     model = BoltzmannMachine(weight, bias)
     other = BoltzmannMachine(weight[order][:, order], bias[order])
-    log_z = float(exact_log_partition(model, 5))
-    assert float(exact_log_partition(other, 5)) == pytest.approx(log_z, abs=1e-12)
-    moved = exact_log_partition(lambda x: model(x) + shift, 5)
+    log_z = float(exact.exact_log_partition(model, 5))
+    assert float(exact.exact_log_partition(other, 5)) == pytest.approx(log_z, abs=1e-12)
+    moved = exact.exact_log_partition(lambda x: model(x) + shift, 5)
     assert float(moved) + shift == pytest.approx(log_z, abs=1e-13 + 1e-15 * abs(shift))
-    mean = exact_mean(model, lambda x: x)
-    torch.testing.assert_close(exact_mean(other, lambda x: x), mean[order])
-    log_p = exact_probabilities(model, 5)
+    mean = exact.exact_mean(model, lambda x: x)
+    torch.testing.assert_close(exact.exact_mean(other, lambda x: x), mean[order])
+    log_p = exact.exact_probabilities(model, 5)
     for same in (
-        exact_probabilities(other, 5),
-        exact_probabilities(lambda x: model(x) + shift, 5),
+        exact.exact_probabilities(other, 5),
+        exact.exact_probabilities(lambda x: model(x) + shift, 5),
     ):
         torch.testing.assert_close(
             same.sort().values,
@@ -105,8 +45,8 @@ def test_enumeration(seed, shift, order):
         )
     states = log_p[:, None] + normal(32, seed=seed)
     torch.testing.assert_close(
-        contrastive_potential(shift - log_p, states) - shift,
-        contrastive_potential(-log_p, states),
+        exact.contrastive_potential(shift - log_p, states) - shift,
+        exact.contrastive_potential(-log_p, states),
         rtol=0,
         atol=1e-12 + 1e-15 * abs(shift),
     )
@@ -117,24 +57,24 @@ def test_enumeration(seed, shift, order):
 def test_lattices(rows, cols, exponent, field):
     """Of either orientation, either sign, and however small the coupling is."""
     k = 10.0**exponent
-    log_z = transfer_log_partition(rows, cols, k, field)
-    turned = transfer_log_partition(cols, rows, k, -field)
+    log_z = exact.transfer_log_partition(rows, cols, k, field)
+    turned = exact.transfer_log_partition(cols, rows, k, -field)
     assert turned == pytest.approx(log_z, rel=1e-12)
-    log_z = transfer_log_partition(rows, cols, k)
+    log_z = exact.transfer_log_partition(rows, cols, k)
     for same in (
-        torus_log_partition(rows, cols, k),
-        torus_log_partition(cols, rows, -k),
+        exact.torus_log_partition(rows, cols, k),
+        exact.torus_log_partition(cols, rows, -k),
     ):
         assert same == pytest.approx(log_z, rel=1e-12)
-    energies, p = torus_energy_distribution(rows, cols, k)
-    turned, other = torus_energy_distribution(cols, rows, k)
+    energies, p = exact.torus_energy_distribution(rows, cols, k)
+    turned, other = exact.torus_energy_distribution(cols, rows, k)
     torch.testing.assert_close(turned, energies)
     torch.testing.assert_close(other, p, rtol=0, atol=1e-11)
     assert float(p.sum()) == pytest.approx(1, abs=1e-11)
     sign = (-1.0) ** torch.arange(rows // 2 + 1)
     torch.testing.assert_close(
-        torus_correlations(rows, cols, -k),
-        sign * torus_correlations(rows, cols, k),
+        exact.torus_correlations(rows, cols, -k),
+        sign * exact.torus_correlations(rows, cols, k),
         rtol=0,
         atol=1e-11,
     )
@@ -149,7 +89,7 @@ def test_optima_of_graphs(seed, n, data):
     order = data.draw(st.permutations(range(n)))
     renamed = [(order[i], order[j]) for i, j in edges]
     graphs = [GraphBatch.from_edges([(n, each)]) for each in (edges, renamed)]
-    for solve in (maximum_cuts, maximum_independent_sets):
+    for solve in (exact.maximum_cuts, exact.maximum_independent_sets):
         one, other = (float(solve(graph).value) for graph in graphs)
         assert one == other
 
@@ -159,12 +99,14 @@ def test_optima_of_graphs(seed, n, data):
 def test_weights(seed, scale, shift):
     """Only ratios of weights count; a sum of their logarithms takes any size."""
     log_w = normal(50, seed=seed)
-    ess = effective_sample_size(log_w)
+    ess = metrics.effective_sample_size(log_w)
     w = log_w.exp()
     assert ess == pytest.approx(float(w.sum() ** 2 / (w**2).sum() / 50), rel=1e-12)
-    assert effective_sample_size(log_w.flip(0) + shift) == pytest.approx(ess, rel=1e-8)
-    found = estimate_log_mean_exp(log_w + math.log(scale))
-    want = estimate_log_mean_exp(log_w)
+    assert metrics.effective_sample_size(log_w.flip(0) + shift) == pytest.approx(
+        ess, rel=1e-8
+    )
+    found = metrics.estimate_log_mean_exp(log_w + math.log(scale))
+    want = metrics.estimate_log_mean_exp(log_w)
     assert found.value - math.log(scale) == pytest.approx(want.value, abs=1e-12)
     assert found.stderr == pytest.approx(want.stderr, rel=1e-9)
 
@@ -175,7 +117,7 @@ def test_estimates_of_log_z(seed, shift):
     """A constant of the energy is a constant of each, and nothing of a likelihood."""
     weight = normal(4, 4, seed=seed)
     model = BoltzmannMachine((weight + weight.T).fill_diagonal_(0), weight[0])
-    fitted = BernoulliProposal(weight[1].sigmoid())
+    fitted = metrics.BernoulliProposal(weight[1].sigmoid())
 
     def estimates(constant):
         def energy(x):
@@ -184,14 +126,14 @@ def test_estimates_of_log_z(seed, shift):
         def new():
             return make_generator(seed)
 
-        yield log_partition_uniform(energy, 4, 50, generator=new())
-        yield log_partition_importance(energy, fitted, 50, generator=new())
-        yield log_partition_annealed(energy, 5, 3, n_sites=4, generator=new())
+        yield metrics.log_partition_uniform(energy, 4, 50, generator=new())
+        yield metrics.log_partition_importance(energy, fitted, 50, generator=new())
+        yield metrics.log_partition_annealed(energy, 5, 3, n_sites=4, generator=new())
         sizes = {"bits_per_coordinate": 2, "coarse_bits": 1, "n_samples": 50}
-        yield grid_log_partition(energy, **sizes, generator=new()).log_partition
+        yield metrics.grid_log_partition(energy, **sizes, generator=new()).log_partition
         x = fitted.sample(9, generator=new())
-        mean = nll(energy, x, 1.0)
-        assert nll(energy, x.flip(0), 1.0) == pytest.approx(mean, rel=1e-12)
+        mean = metrics.nll(energy, x, 1.0)
+        assert metrics.nll(energy, x.flip(0), 1.0) == pytest.approx(mean, rel=1e-12)
         yield mean._replace(value=-mean.value)
 
     for one, other in zip(estimates(0.0), estimates(shift), strict=True):
@@ -203,7 +145,7 @@ def test_estimates_of_log_z(seed, shift):
 @given(seeds, scales, shifts)
 def test_densities_of_the_plane(seed, scale, shift):
     """In any unit of length, up to constants, and turned."""
-    grid, other = PlaneGrid(1.0, 8), PlaneGrid(scale, 8)
+    grid, other = metrics.PlaneGrid(1.0, 8), metrics.PlaneGrid(scale, 8)
     p, q = normal(2, 8, 8, seed=seed)
     where, area = p > 0, 2 * math.log(scale)
     found = other.log_partition(shift - p) + shift - area
@@ -224,11 +166,11 @@ def test_densities_of_the_plane(seed, scale, shift):
 @given(seeds, scales, st.permutations(range(6)))
 def test_errors(seed, scale, order):
     x, y = normal(2, 6, seed=seed)
-    assert rmse(scale * x[order], scale * y[order]) == pytest.approx(
-        scale * rmse(x, y), rel=1e-12
+    assert metrics.rmse(scale * x[order], scale * y[order]) == pytest.approx(
+        scale * metrics.rmse(x, y), rel=1e-12
     )
-    assert negative_log_rmse(scale * x, scale * y) == pytest.approx(
-        negative_log_rmse(x, y) - math.log(scale), abs=1e-10
+    assert metrics.negative_log_rmse(scale * x, scale * y) == pytest.approx(
+        metrics.negative_log_rmse(x, y) - math.log(scale), abs=1e-10
     )
 
 
@@ -238,28 +180,34 @@ def test_sets_of_bits(seed, sites, rows):
     """Order of rows and sites, and the names of the two values, do not matter."""
     x, y = (normal(2, 9, 6, seed=seed) > 0).double()
     for change in (lambda z: z[rows], lambda z: z[:, sites], lambda z: 1 - z):
-        assert mmd(change(x), change(y)) == pytest.approx(mmd(x, y), abs=1e-14)
-    truth = pair_covariances(y)
-    error = covariance_error(x, truth)
-    assert covariance_error(x[rows], truth) == pytest.approx(error, rel=1e-12)
-    assert covariance_error(x[:, sites], truth[sites][:, sites]) == pytest.approx(
-        error, rel=1e-12
-    )
-    torch.testing.assert_close(pair_covariances(1 - y), truth)
-    noise = covariance_error_of_fresh_sample(y, 5)
+        assert metrics.mmd(change(x), change(y)) == pytest.approx(
+            metrics.mmd(x, y), abs=1e-14
+        )
+    truth = metrics.pair_covariances(y)
+    error = metrics.covariance_error(x, truth)
+    assert metrics.covariance_error(x[rows], truth) == pytest.approx(error, rel=1e-12)
+    assert metrics.covariance_error(
+        x[:, sites], truth[sites][:, sites]
+    ) == pytest.approx(error, rel=1e-12)
+    torch.testing.assert_close(metrics.pair_covariances(1 - y), truth)
+    noise = metrics.covariance_error_of_fresh_sample(y, 5)
     for change in (lambda z: z[rows], lambda z: z[:, sites], lambda z: 1 - z):
         a, b = change(x), change(y)
-        assert covariance_error_of_fresh_sample(b, 5) == pytest.approx(noise, rel=1e-12)
+        assert metrics.covariance_error_of_fresh_sample(b, 5) == pytest.approx(
+            noise, rel=1e-12
+        )
         for same in (
-            hamming_kernel_mean,
-            lambda *z: float(hamming_distances(*z).sum()),
+            metrics.hamming_kernel_mean,
+            lambda *z: float(metrics.hamming_distances(*z).sum()),
         ):
-            own = (0.3,) if same is hamming_kernel_mean else ()
+            own = (0.3,) if same is metrics.hamming_kernel_mean else ()
             assert same(a, b, *own) == pytest.approx(same(x, y, *own), rel=1e-12)
-        fresh = mmd_of_fresh_sample(x, 5)
-        assert mmd_of_fresh_sample(a, 5) == pytest.approx(fresh, rel=1e-12)
+        fresh = metrics.mmd_of_fresh_sample(x, 5)
+        assert metrics.mmd_of_fresh_sample(a, 5) == pytest.approx(fresh, rel=1e-12)
     p = (x + y + 1).softmax(1)
-    assert class_score(p[rows][:, sites]) == pytest.approx(class_score(p), rel=1e-12)
+    assert metrics.class_score(p[rows][:, sites]) == pytest.approx(
+        metrics.class_score(p), rel=1e-12
+    )
 
 
 @many
@@ -267,11 +215,14 @@ def test_sets_of_bits(seed, sites, rows):
 def test_distances(seed, scale, shift):
     x = normal(7, 3, seed=seed)
     y = normal(8, 3, seed=seed + 1)
-    near, moved = nearest_neighbors(x, y), nearest_neighbors(x + shift, y + shift)
+    near, moved = (
+        metrics.nearest_neighbors(x, y),
+        metrics.nearest_neighbors(x + shift, y + shift),
+    )
     assert torch.equal(near.place, moved.place)
     covariances = [torch.cov(z.T) for z in (x, y)]
-    want = gaussian_frechet_distance(x[0], covariances[0], y[0], covariances[1])
-    found = gaussian_frechet_distance(
+    want = metrics.gaussian_frechet_distance(x[0], covariances[0], y[0], covariances[1])
+    found = metrics.gaussian_frechet_distance(
         scale * (x[0] + shift),
         scale**2 * covariances[0],
         scale * (y[0] + shift),
@@ -280,11 +231,15 @@ def test_distances(seed, scale, shift):
     assert found == pytest.approx(scale**2 * want, rel=1e-6)
     distances = []
     for points in ((x, y), (scale * (x.flip(0) + shift), scale * (y + shift))):
-        distances.append(fid(*(InceptionFeatures(z, z) for z in points)))
+        distances.append(
+            metrics.fid(*(metrics.InceptionFeatures(z, z) for z in points))
+        )
     assert distances[1] == pytest.approx(scale**2 * distances[0], rel=1e-6)
     for kind, power in (("squared_euclidean", 2), ("euclidean", 1), ("coulomb", -1)):
-        moved = cost_matrix(scale * (x.flip(0) + shift), scale * (y + shift), kind)
-        want = scale**power * cost_matrix(x, y, kind).flip(0)
+        moved = transport.cost_matrix(
+            scale * (x.flip(0) + shift), scale * (y + shift), kind
+        )
+        want = scale**power * transport.cost_matrix(x, y, kind).flip(0)
         torch.testing.assert_close(moved, want, rtol=1e-7, atol=0)
 
 
@@ -294,33 +249,40 @@ def test_certificates_of_transport(seed, scale, shift, order):
     """Of prices in any unit; a constant of the cost is paid by the whole mass."""
     cost, g = normal(5, 4, seed=seed), normal(5, seed=seed + 1)
     p, q = normal(5, seed=seed + 2).softmax(0), normal(4, seed=seed + 3).softmax(0)
-    want = float(dual_value(p, q, cost, g=g))
-    found = dual_value(p[order], q, scale * (cost[order] + shift), g=scale * g[order])
+    want = float(transport.dual_value(p, q, cost, g=g))
+    found = transport.dual_value(
+        p[order], q, scale * (cost[order] + shift), g=scale * g[order]
+    )
     assert float(found) / scale - shift == pytest.approx(want, abs=1e-12)
-    plan = sinkhorn(p, q, cost, 0.5, 20)
-    moved = sinkhorn(p[order], q, scale * (cost[order] + shift), scale * 0.5, 20)
+    plan = transport.sinkhorn(p, q, cost, 0.5, 20)
+    moved = transport.sinkhorn(
+        p[order], q, scale * (cost[order] + shift), scale * 0.5, 20
+    )
     torch.testing.assert_close(moved, plan[order], rtol=1e-9, atol=1e-12)
 
 
 def quantities(p, q, cost, U, L, unit):
     """In units of the cost: what a constant of it raises, and what it does not."""
     raised = {
-        "c-transform": c_transform(cost, h=L) / unit,
-        "chain": chain_value(p, q, U, L) / unit,
-        "exact": exact_oracle()(p, q, cost)[0] / unit,
-        "Sinkhorn": sinkhorn_oracle(unit / 2, 9)(p, q, cost)[0] / unit,
+        "c-transform": transport.c_transform(cost, h=L) / unit,
+        "chain": transport.chain_value(p, q, U, L) / unit,
+        "exact": transport.exact_oracle()(p, q, cost)[0] / unit,
+        "Sinkhorn": transport.sinkhorn_oracle(unit / 2, 9)(p, q, cost)[0] / unit,
     }
-    coupling = transport_plan(p, q, cost, U, L, temperature=unit / 2).coupling
+    coupling = transport.transport_plan(p, q, cost, U, L, temperature=unit / 2).coupling
     others = {
-        "plan": transport_plan(p, q, cost, U, L).coupling,
+        "plan": transport.transport_plan(p, q, cost, U, L).coupling,
         "weighed": coupling,
-        "rounded": feasible_plan(coupling, p, q),
-        "marginals": torch.tensor(marginal_error(coupling, p, q)),
-        "bound": temperature_bound(p, q, cost, U, L, unit / 2) / unit,
-        "half step": half_step_distribution(cost, unit / 2, U=U, p=p).mean / unit,
-        "gibbs": gibbs_ot(p, q, cost, [unit / 2] * 6, generator=make_generator(0)).U
+        "rounded": transport.feasible_plan(coupling, p, q),
+        "marginals": torch.tensor(transport.marginal_error(coupling, p, q)),
+        "bound": transport.temperature_bound(p, q, cost, U, L, unit / 2) / unit,
+        "half step": transport.half_step_distribution(cost, unit / 2, U=U, p=p).mean
         / unit,
-        "mirror": mirror_step(p, U, 0.5 / unit),
+        "gibbs": transport.gibbs_ot(
+            p, q, cost, [unit / 2] * 6, generator=make_generator(0)
+        ).U
+        / unit,
+        "mirror": transport.mirror_step(p, U, 0.5 / unit),
     }
     return raised, others
 
@@ -343,28 +305,37 @@ def test_statistics_of_transport(seed, scale, shift, order):
     for name, value in plain.items():
         want = value[order] if value.dim() else value
         torch.testing.assert_close(raised[name], want, **close, msg=name)
-    gap = relative_gap(p, q, cost, U, L)
-    found = relative_gap(*turned[:2], *(scale * x for x in turned[2:]))
+    gap = transport.relative_gap(p, q, cost, U, L)
+    found = transport.relative_gap(*turned[:2], *(scale * x for x in turned[2:]))
     assert found == pytest.approx(gap, rel=1e-9)
-    assert has_settled(scale * U.repeat(3)) == has_settled(U.repeat(3))
-    plan = bregman_admm(p, q, cost, 9)
-    again = bregman_admm(p[order], q, scale * cost[order], 9)
+    assert transport.has_settled(scale * U.repeat(3)) == transport.has_settled(
+        U.repeat(3)
+    )
+    plan = transport.bregman_admm(p, q, cost, 9)
+    again = transport.bregman_admm(p[order], q, scale * cost[order], 9)
     torch.testing.assert_close(again, plan[order])
 
 
 @many
 @given(seeds, scales, shifts)
 def test_transport_of_images(seed, scale, shift):
-    cost, g = grid_cost(3, 4, dtype=torch.float64), normal(2, 3, 4, seed=seed)
+    cost, g = transport.grid_cost(3, 4, dtype=torch.float64), normal(2, 3, 4, seed=seed)
     p, q = (normal(2, 12, seed=seed + k).softmax(1).view(2, 3, 4) for k in (1, 2))
-    turned = GridCost(scale * cost.columns, scale * cost.rows)
+    turned = transport.GridCost(scale * cost.columns, scale * cost.rows)
     moved = (scale * (g + shift)).mT
-    for function in (grid_dual_value, min_plus, smoothed_conjugate):
-        if function is grid_dual_value:
+    for function in (
+        transport.grid_dual_value,
+        transport.min_plus,
+        transport.smoothed_conjugate,
+    ):
+        if function is transport.grid_dual_value:
             want = function(g, p, q, cost)
             found = function(moved, p.mT, q.mT, turned) / scale
-        elif function is min_plus:
-            want, found = min_plus(g, cost), min_plus(moved, turned).mT / scale - shift
+        elif function is transport.min_plus:
+            want, found = (
+                transport.min_plus(g, cost),
+                transport.min_plus(moved, turned).mT / scale - shift,
+            )
         else:
             want = function(g, q, cost, 0.1)
             found = function(moved, q.mT, turned, scale * 0.1) / scale - shift

@@ -142,7 +142,6 @@ def test_generator_of_another_device_is_refused():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_draws_on_the_gpu():
     generator = make_generator(0, "cuda")
     probs = torch.full((1000, 4), 0.25, device="cuda")

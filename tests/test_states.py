@@ -5,17 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebmtut import states
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
-from ebmtut.states import (
-    bits_to_spins,
-    enumerate_states,
-    gray_decode,
-    gray_encode,
-    index_to_states,
-    one_hot,
-    states_to_index,
-)
 
 examples = settings(max_examples=50, deadline=None, derandomize=True)
 
@@ -44,11 +36,11 @@ def encode_slowly(point, scale):
 def test_spins_of_integer_bits_are_refused(dtype):
     """In eight unsigned bits 2 * 0 - 1 is 255."""
     with pytest.raises(InputError, match=rf"^x must be floating, got {dtype}$"):
-        bits_to_spins(torch.zeros(3, dtype=dtype))
+        states.bits_to_spins(torch.zeros(3, dtype=dtype))
 
 
 def test_enumeration_counts_in_binary():
-    x = enumerate_states(3)
+    x = states.enumerate_states(3)
     assert x.dtype == torch.float64
     assert x.tolist()[:3] == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert x.tolist()[-1] == [1, 1, 1]
@@ -58,41 +50,41 @@ def test_enumeration_counts_in_binary():
 @examples
 def test_index_is_the_row(n_sites, n_states):
     n_sites = min(n_sites, 5)
-    x = enumerate_states(n_sites, n_states)
-    assert torch.equal(states_to_index(x, n_states), torch.arange(len(x)))
+    x = states.enumerate_states(n_sites, n_states)
+    assert torch.equal(states.states_to_index(x, n_states), torch.arange(len(x)))
 
 
 @given(st.integers(0, 2**62 - 1))
 @examples
 def test_index_round_trip_at_62_sites(index):
-    x = index_to_states(torch.tensor([index]), 62)
-    assert int(states_to_index(x)) == index
+    x = states.index_to_states(torch.tensor([index]), 62)
+    assert int(states.states_to_index(x)) == index
 
 
 def test_too_many_states():
     with pytest.raises(InputError, match=r"n_sites=25 .*at most 2\*\*24"):
-        enumerate_states(25)
+        states.enumerate_states(25)
     with pytest.raises(InputError, match="n_sites=13 with n_states=4"):
-        enumerate_states(13, 4)
+        states.enumerate_states(13, 4)
     with pytest.raises(InputError, match="below 2\\*\\*63, got 64 sites"):
-        states_to_index(torch.zeros(1, 64))
+        states.states_to_index(torch.zeros(1, 64))
 
 
 def test_one_hot():
     x = torch.tensor([[0.0, 2.0], [1.0, 1.0]])
-    hot = one_hot(x, 3)
+    hot = states.one_hot(x, 3)
     assert hot.tolist() == [[[1, 0, 0], [0, 0, 1]], [[0, 1, 0], [0, 1, 0]]]
-    assert one_hot(x.long(), 3, dtype=torch.float64).dtype == torch.float64
+    assert states.one_hot(x.long(), 3, dtype=torch.float64).dtype == torch.float64
     with pytest.raises(InputError, match=r"x must hold states in \[0, 1\], got \[0, 2"):
-        one_hot(x, 2)
+        states.one_hot(x, 2)
     with pytest.raises(InputError, match="integer values"):
-        one_hot(x / 4, 3)
+        states.one_hot(x / 4, 3)
 
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
 def test_states_that_are_not_finite(bad):
     x = torch.tensor([[0.0, bad]])
-    for encode in (lambda x: one_hot(x, 3), states_to_index):
+    for encode in (lambda x: states.one_hot(x, 3), states.states_to_index):
         with pytest.raises(InputError, match="x must be finite, got 1 NaN or inf"):
             encode(x)
 
@@ -110,13 +102,15 @@ def test_states_that_are_not_finite(bad):
 )
 def test_indices_of_no_state(index, n_sites, message):
     with pytest.raises(InputError, match=message):
-        index_to_states(index, n_sites)
+        states.index_to_states(index, n_sites)
 
 
 def test_gray_code_by_hand():
     # 1234 = 0b10011010010 has the Gray code 0b11010111011; 500 = 0b111110100
     # has 0b100001110; the second coordinate is negative.
-    bits = gray_encode(torch.tensor([[1.2345, -0.5005]], dtype=torch.float64), 1000.0)
+    bits = states.gray_encode(
+        torch.tensor([[1.2345, -0.5005]], dtype=torch.float64), 1000.0
+    )
     text = "".join(str(int(b)) for b in bits[0])
     assert text == "0" + "000011010111011" + "1" + "000000100001110"
 
@@ -130,7 +124,7 @@ def test_gray_code_equals_slow_formulation():
     ).double()
     points = torch.cat([points, torch.cartesian_prod(edges, edges)])
     slow = torch.tensor([encode_slowly(p, scale) for p in points]).double()
-    assert torch.equal(gray_encode(points, scale), slow)
+    assert torch.equal(states.gray_encode(points, scale), slow)
 
 
 coordinates = st.floats(-3.999, 3.999)
@@ -141,22 +135,22 @@ coordinates = st.floats(-3.999, 3.999)
 def test_decoding_finds_the_corner_and_the_centre(points):
     scale = 2**15 / 4
     points = torch.tensor(points, dtype=torch.float64)
-    bits = gray_encode(points, scale)
-    corner = gray_decode(bits, scale)
-    center = gray_decode(bits, scale, center=True)
+    bits = states.gray_encode(points, scale)
+    corner = states.gray_decode(bits, scale)
+    center = states.gray_decode(bits, scale, center=True)
     rounding = 1e-9
     assert ((points.abs() - corner.abs()) * scale >= -rounding).all()
     assert ((points.abs() - corner.abs()) * scale <= 1 + rounding).all()
     assert ((points - center).abs() * scale <= 0.5 + rounding).all()
-    assert torch.equal(gray_encode(center, scale), bits)
+    assert torch.equal(states.gray_encode(center, scale), bits)
 
 
 @given(st.lists(st.booleans(), min_size=32, max_size=32))
 @examples
 def test_every_code_word_is_a_cell(word):
     bits = torch.tensor([word], dtype=torch.float64)
-    center = gray_decode(bits, 1234.5, center=True)
-    assert torch.equal(gray_encode(center, 1234.5), bits)
+    center = states.gray_decode(bits, 1234.5, center=True)
+    assert torch.equal(states.gray_encode(center, 1234.5), bits)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +169,4 @@ def test_every_code_word_is_a_cell(word):
 )
 def test_bad_points(points, scale, message):
     with pytest.raises(InputError, match=message):
-        gray_encode(points, scale)
+        states.gray_encode(points, scale)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,10 +33,9 @@ def sample(n, *, generator):
     return DATA[torch.randint(len(DATA), (n,), generator=generator)]
 
 
-def discrepancy(energy, x, *, generator):
-    return energy_discrepancy_loss(
-        energy, x, Bernoulli(0.2), n_negatives=8, n_backward=2, generator=generator
-    )
+discrepancy = partial(
+    energy_discrepancy_loss, perturbation=Bernoulli(0.2), n_negatives=8, n_backward=2
+)
 
 
 def network(seed=0):
@@ -65,9 +65,6 @@ def slope_loss(factor):
     return lambda energy, x, *, generator: factor * energy.weight.sum()
 
 
-# Random numbers
-
-
 def test_the_seed_decides():
     state = torch.get_rng_state()
     one, same, other = run(seed=1), run(seed=1), run(seed=2)
@@ -87,9 +84,6 @@ def test_the_energy_is_trained_in_place_and_the_average_is_a_copy():
     assert not any(p.requires_grad for p in result.energy.parameters())
     assert result.losses.shape == (24,)
     assert np.isfinite(result.losses).all()
-
-
-# Learning rate, clipping, average
 
 
 @pytest.mark.parametrize("decay", ["cosine", "constant"])
@@ -151,9 +145,6 @@ def test_the_average_is_an_exponential_one_with_a_short_start(ema_decay):
         assert torch.allclose(got[step], average, atol=1e-14)
     assert torch.equal(weights(result.energy), got[-1])
     assert not torch.allclose(got[-1], raw[-1], atol=1e-6)
-
-
-# Checkpoints
 
 
 class Stop(Exception):
@@ -281,9 +272,6 @@ def test_a_checkpoint_needs_an_identity(tmp_path):
     assert not path.exists()
 
 
-# Divergence
-
-
 @pytest.mark.parametrize(
     ("bad", "what"),
     [(math.nan, "loss nan"), (math.inf, "loss inf"), (-math.inf, "loss -inf")],
@@ -301,9 +289,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(bad, what):
     assert error.value.step == 6
     assert torch.equal(energy.weight, calls[-1])  # the bad step was not made
     assert "\n" not in str(error.value)
-
-
-# Precision
 
 
 def test_bfloat16_computes_otherwise_and_agrees():
@@ -355,16 +340,10 @@ def test_a_processor_may_know_bfloat16_and_be_slow(monkeypatch, amx, avx, maker,
     assert bfloat16_is_fast(torch.device("cpu")) is fast
 
 
-# Bad input
-
-
 @pytest.mark.parametrize("value", [torch.ones(3), 1.0])
 def test_a_loss_that_is_no_scalar_is_refused(value):
     with pytest.raises(InputError, match=r"^loss\(energy, x\) must .* shape \(\), got"):
         run(loss=lambda energy, x, *, generator: value)
-
-
-# Theorem 1
 
 
 def test_training_recovers_the_distribution_of_the_data():
@@ -389,11 +368,8 @@ def test_training_recovers_the_distribution_of_the_data():
     def draw(n, *, generator):
         return states[log_p.exp().multinomial(n, True, generator=generator)]
 
-    def loss(energy, x, *, generator):
-        return energy_discrepancy_loss(
-            energy, x, Grid(exact=True), stabilizer=0.0, generator=generator
-        )
-
+    exact = {"perturbation": Grid(exact=True), "stabilizer": 0.0}
+    loss = partial(energy_discrepancy_loss, **exact)
     zeros = torch.zeros(4, 4).double()
     start = Ising(zeros, zeros[0], learnable=True)
     result = train(start, loss, draw, config, generator=make_generator(4))

@@ -1,43 +1,24 @@
 """No step of an inner loop waits for a GPU: only what stands around the loop does."""
 
+from functools import partial
+
 import pytest
 import torch
 
+from ebmtut import energies, losses, samplers
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import (
-    BoltzmannMachine,
-    FourierEnergy,
-    LatticeIsing,
-    MLPEnergy,
-    lattice_coloring,
-)
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
-from ebmtut.losses import (
-    Bernoulli,
-    RecoveryLikelihood,
-    draw_rbm,
-    energy_discrepancy_loss,
-    random_rbm,
-)
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.noise import geometric_noise
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import (
-    ConditionalChain,
-    boltzmann_gibbs,
-    boltzmann_gwg,
-    progressive_samples,
-)
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
 
-
-def discrepancy(energy, x, *, generator):
-    return energy_discrepancy_loss(
-        energy, x, Bernoulli(0.1), n_negatives=2, generator=generator
-    )
+discrepancy = partial(
+    losses.energy_discrepancy_loss, perturbation=losses.Bernoulli(0.1), n_negatives=2
+)
 
 
 def of(value):
@@ -54,9 +35,11 @@ def zeros(n, *, generator):
 
 
 def rollout(n_steps, device, sweeps=False):
-    path = AnnealingPath(LatticeIsing(3, 0.2).to(device))
+    path = AnnealingPath(energies.LatticeIsing(3, 0.2).to(device))
     network = OddLatticeNetwork(3, width=2, n_hidden=2).to(device)
-    refine = gibbs_kernel(path, lattice_coloring(3).to(device)) if sweeps else None
+    refine = (
+        gibbs_kernel(path, energies.lattice_coloring(3).to(device)) if sweeps else None
+    )
     generator = make_generator(0, device)
     drawn = simulate(
         Flow(path, network), 4, n_steps, refine=refine, generator=generator
@@ -64,27 +47,19 @@ def rollout(n_steps, device, sweeps=False):
     assert drawn.x.device.type == device
 
 
-def rollout_with_sweeps(n_steps, device):
-    rollout(n_steps, device, sweeps=True)
-
-
 def langevin(n_steps, device, adjusted=True):
     generator = make_generator(0, device)
-    energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator)
+    energy = energies.FourierEnergy(2, 2, 4, 1, 2, generator=generator)
     noise = geometric_noise(2, 0.5, 2.0)
     start = torch.zeros(3, 2, device=device)
-    chain = ConditionalChain(n_steps, adjusted=adjusted)
-    progressive_samples(energy, noise, start, chain, generator=generator)
-
-
-def unadjusted_langevin(n_steps, device):
-    langevin(n_steps, device, adjusted=False)
+    chain = samplers.ConditionalChain(n_steps, adjusted=adjusted)
+    samplers.progressive_samples(energy, noise, start, chain, generator=generator)
 
 
 def glass(device):
     generator = make_generator(0)
     weight = torch.randn(5, 5, generator=generator)
-    return BoltzmannMachine(weight, torch.zeros(5)).to(device)
+    return energies.BoltzmannMachine(weight, torch.zeros(5)).to(device)
 
 
 def messages(n_steps, device):
@@ -92,42 +67,31 @@ def messages(n_steps, device):
     perturb_and_max_product(glass(device), 3, n_steps, generator=generator)
 
 
-def visits(n_steps, device):
+def moves(n_steps, device, sampler):
     start = torch.zeros(3, 5, device=device)
-    boltzmann_gibbs(glass(device), start, n_steps, generator=make_generator(0, device))
+    sampler(glass(device), start, n_steps, generator=make_generator(0, device))
 
 
-def informed_moves(n_steps, device):
-    start = torch.zeros(3, 5, device=device)
-    boltzmann_gwg(glass(device), start, n_steps, generator=make_generator(0, device))
-
-
-def layers(n_steps, device):
+def layers(n_steps, device, method):
     generator = make_generator(0, device)
-    model = random_rbm(3, 4, generator=generator)
-    draw_rbm("Gibbs-reset", model, 2, (n_steps,), generator=generator)
+    model = losses.random_rbm(3, 4, generator=generator)
+    losses.draw_rbm(method, model, 2, (n_steps,), generator=generator)
 
 
-def descent(n_steps, device):
-    generator = make_generator(0, device)
-    model = random_rbm(3, 4, generator=generator)
-    draw_rbm("coordinate descent", model, 2, (n_steps,), generator=generator)
+RUNS = {
+    "rollout": rollout,
+    "rollout with sweeps": partial(rollout, sweeps=True),
+    "langevin": langevin,
+    "unadjusted langevin": partial(langevin, adjusted=False),
+    "messages": messages,
+    "visits": partial(moves, sampler=samplers.boltzmann_gibbs),
+    "informed moves": partial(moves, sampler=samplers.boltzmann_gwg),
+    "layers": partial(layers, method="Gibbs-reset"),
+    "descent": partial(layers, method="coordinate descent"),
+}
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        rollout,
-        rollout_with_sweeps,
-        langevin,
-        unadjusted_langevin,
-        messages,
-        visits,
-        informed_moves,
-        layers,
-        descent,
-    ],
-)
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_no_step_waits(run):
     waits = []
     for n_steps in (2, 5):
@@ -143,7 +107,7 @@ def test_a_step_of_training_reads_once_what_became_of_it():
     for n_steps in (2, 5):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
-            energy = MLPEnergy(4, 3, 2, generator=generator)
+            energy = energies.MLPEnergy(4, 3, 2, generator=generator)
             config = TrainConfig(n_steps, 6, precision="float32")
             train(energy, discrepancy, of(0.0), config, generator=generator)
             waits.append(list(waited))
@@ -160,20 +124,14 @@ def raising(energy, x, *, generator):
 def test_data_that_are_no_bits_are_named_before_they_do_harm(loss, bad, tmp_path):
     """Also where they make a loss that is not finite, or none at all."""
     with pretended_gpu() as (device, _):
-        energy = MLPEnergy(4, 3, 2, generator=make_generator(0, device))
+        energy = energies.MLPEnergy(4, 3, 2, generator=make_generator(0, device))
         before = [p.detach().clone() for p in energy.parameters()]
         message = f"x must hold only 0 and 1, got {bad:g}"
         with pytest.raises(InputError, match=message):
-            train(
-                energy,
-                loss,
-                of(bad),
-                TrainConfig(5, 6, precision="float32"),
-                generator=make_generator(0, device),
-                checkpoint=tmp_path / "state.safetensors",
-                checkpoint_every=1,
-                identity={"data": bad},
-            )
+            kept = {"checkpoint": tmp_path / "state.safetensors", "checkpoint_every": 1}
+            kept |= {"identity": {"data": bad}, "generator": make_generator(0, device)}
+            config = TrainConfig(5, 6, precision="float32")
+            train(energy, loss, of(bad), config, **kept)
         after = [p.detach() for p in energy.parameters()]
         assert all(map(torch.equal, before, after))
     assert not list(tmp_path.iterdir())
@@ -188,10 +146,12 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
     for n_steps in (2, 5):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
-            energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
-            loss = RecoveryLikelihood(
+            energy = energies.FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(
+                device
+            )
+            loss = losses.RecoveryLikelihood(
                 noise,
-                ConditionalChain(n_langevin, adjusted=False),
+                samplers.ConditionalChain(n_langevin, adjusted=False),
                 trusted_gap=10.0,
                 patient=patient,
             )
@@ -217,9 +177,9 @@ def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
             return Negatives(back.to(where), log_weight.to(where))
 
     def found(device):
-        energy = MLPEnergy(3, 4, 2, generator=make_generator(1)).to(device)
+        energy = energies.MLPEnergy(3, 4, 2, generator=make_generator(1)).to(device)
         generator = make_generator(2, device)
-        value = energy_discrepancy_loss(
+        value = losses.energy_discrepancy_loss(
             energy,
             x.to(device),
             Given(),

@@ -13,12 +13,6 @@ from playwright.sync_api import sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-HOW = (
-    "no Chromium for the browser tests: install one (Debian: apt-get install "
-    "chromium; elsewhere: python -m playwright install chromium) or set "
-    "EBMTUT_CHROMIUM to its path"
-)
-
 
 class NoChromiumError(RuntimeError):
     """There is no Chromium, or the one asked for does not run."""
@@ -58,11 +52,6 @@ def find_chromium() -> str | None:
     return next(filter(_runs, [*on_path, _of_playwright()]), None)
 
 
-def _is_debian() -> bool:
-    release = Path("/etc/os-release")
-    return release.exists() and "ID=debian" in release.read_text().splitlines()
-
-
 def install_chromium() -> str:
     """Install a Chromium and return its path.
 
@@ -70,7 +59,9 @@ def install_chromium() -> str:
     """
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     playwright = [sys.executable, "-m", "playwright", "install", "chromium"]
-    if root and _is_debian() and shutil.which("apt-get"):
+    release = Path("/etc/os-release")
+    debian = release.exists() and "ID=debian" in release.read_text().splitlines()
+    if root and debian and shutil.which("apt-get"):
         recipe = [
             ["apt-get", "-qq", "update"],
             ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "chromium"],
@@ -84,7 +75,11 @@ def install_chromium() -> str:
         subprocess.run(command, env=environment, stdout=sys.stderr, check=False)
     path = find_chromium()
     if path is None:
-        raise NoChromiumError(HOW)
+        raise NoChromiumError(
+            "no Chromium for the browser tests: install one (Debian: apt-get install "
+            "chromium; elsewhere: python -m playwright install chromium) or set "
+            "EBMTUT_CHROMIUM to its path"
+        )
     return path
 
 

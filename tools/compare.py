@@ -36,15 +36,9 @@ SANITIZE = get_sanitize_patterns((ROOT / "tests/book/sanitize.cfg").read_text("u
 # differ from one machine to the next.
 LEFT_OUT = {
     "data",  # its entries are looked at one by one
-    "execution_count",
-    "metadata",
-    "name",
-    "output_type",
-    "traceback",
+    *("execution_count", "metadata", "name", "output_type", "traceback"),
     "application/vnd.jupyter.widget-view+json",
-    "image/png",
-    "image/jpeg",
-    "image/webp",
+    *("image/png", "image/jpeg", "image/webp"),
 }
 
 # Digits behind a point: what a tolerance applies to.

@@ -128,10 +128,8 @@ def small_tolerances(notebook: NotebookNode) -> Iterator[str]:
     for number, cell in enumerate(_code(notebook), start=1):
         tolerance = cell.metadata.get("ebmtut", {}).get("tolerance", 0.0)
         if not 0 <= tolerance <= LARGEST_TOLERANCE:
-            yield (
-                f"code cell {number} has tolerance {tolerance}, "
-                f"not between 0 and {LARGEST_TOLERANCE}"
-            )
+            allowed = f"0 to {LARGEST_TOLERANCE}"
+            yield f"code cell {number} has tolerance {tolerance}, not in {allowed}"
 
 
 def plain_kernel(notebook: NotebookNode) -> Iterator[str]:

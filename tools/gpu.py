@@ -23,10 +23,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.paths import ROOT
 
@@ -43,24 +43,15 @@ NEEDED = (
     *("joblib", "tqdm", "safetensors", "filelock", "yaml"),
 )
 
-#: What the tests need, too.
-TESTING = ("pytest", "hypothesis")
-
-# Seconds below which no row is begun.
-_SHORTEST = 90.0
-
-# Seconds that a file of tests, and the rates, may take in one slice.
-_MOST = 420.0
-
-# Bytes of a piece of the checkpoints.
-_PIECE = 15_000_000
+_SHORTEST = 90.0  # seconds below which no row is begun
+_MOST = 420.0  # seconds that a file of tests, and the rates, may take in one slice
+_PIECE = 15_000_000  # bytes of a piece of the checkpoints
 
 # Rows in order of worth; others that can use a GPU follow.
 WORTH = ("ed/densities", "ed/ising-rmse", "ed/densities-table")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A command, and whether it can be told when to stop."""
 
     name: str
@@ -73,8 +64,7 @@ class Step:
     leaves: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """How a step ended."""
 
     name: str
@@ -101,7 +91,7 @@ def cuda_tests() -> list[str]:
 def test_step(file: str) -> Step:
     """Return a step of one file: what is done of the tests is not done again."""
     command = (sys.executable, "-m", "pytest", "-q", "-m", "cuda", file)
-    return Step(_name_of_tests(file), command, needs=TESTING)
+    return Step(_name_of_tests(file), command, needs=("pytest", "hypothesis"))
 
 
 def _name_of_tests(file: str) -> str:
@@ -132,11 +122,9 @@ def plan(out: Path) -> list[Step]:
         run = (python, "-m", "ebmtut.cli", "run", experiment.id, "--device", "cuda")
         options = ("--results", f"{out}/results", "--quiet")
         # Where it can: launches are what small models wait for.
-        in_one = experiment.batch
-        batch = () if in_one is None else ("--batch",)
-        graph: tuple[str, ...] = ()
-        if in_one is not None and "cuda_graph" in signature(in_one).parameters:
-            graph = ("--cuda-graph",)
+        takes = signature(experiment.batch).parameters if experiment.batch else ()
+        batch = ("--batch",) if experiment.batch else ()
+        graph = ("--cuda-graph",) if "cuda_graph" in takes else ()
         step = None
         for scale in (s for s in SCALES[1:] if s in experiment.presets):
             command = (*run, "--scale", scale, *options, *batch)
@@ -221,7 +209,7 @@ def run_plan(
         if code == UNFINISHED and not step.limit and now + earlier >= step.most:
             code = TOO_LONG
         record = Record(step.name, code, round(seconds, 1), source, device)
-        text = json.dumps(asdict(record), indent=2) + "\n"
+        text = json.dumps(record._asdict(), indent=2) + "\n"
         (out / f"{step.name}.step.json").write_text(text, "utf-8")
         log.write_bytes(log.read_bytes()[-20_000:])
         done[step.name] = record

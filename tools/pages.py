@@ -81,7 +81,6 @@ WRONG = """() => {
   return wrong;
 }"""
 
-
 # The pictures that a widget shows now, as a reader sees them: their pixels.
 PICTURES = """area => {
   const canvas = document.createElement("canvas");
@@ -93,7 +92,6 @@ PICTURES = """area => {
     return canvas.toDataURL();
   });
 }"""
-
 
 # Sliders of ipywidgets, and the browser's own, which anywidgets use.
 HANDLES = ", ".join(
@@ -169,7 +167,8 @@ class Visit:
             handle.scroll_into_view_if_needed()
             start = handle.evaluate(VALUE)
             before = _pictures(area)
-            _press_arrow(handle)
+            # One step, away from the end.
+            handle.press("ArrowLeft" if handle.evaluate(PLACE) == 1 else "ArrowRight")
             if (by_key := _pictures(area, before)) == before:
                 dead.append(f"slider {number}: the arrow keys change no picture")
             _click_far_end(handle)
@@ -198,11 +197,6 @@ def _pictures(area: Locator, unlike: list[str] | None = None) -> list[str]:
             break
         before = now
     return before
-
-
-def _press_arrow(handle: Locator) -> None:
-    """Move a slider by one step with the keyboard, away from its end."""
-    handle.press("ArrowLeft" if handle.evaluate(PLACE) == 1 else "ArrowRight")
 
 
 def _click_far_end(handle: Locator) -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bs4 import BeautifulSoup
 
@@ -61,8 +61,7 @@ _READING = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The size of a table: lines below the header, columns, estimated pixels."""
 
     lines: int

@@ -16,9 +16,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.paths import BOOK
 
@@ -33,8 +33,7 @@ The npm package carries no licence file; require.js names its licence in its hea
 """
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """An npm package and the files of it that the book needs."""
 
     spec: str

@@ -26,9 +26,7 @@ def sha256_of(path: str | Path) -> str:
 
 
 def files_digest(
-    folder: Path,
-    files: Iterable[Path],
-    read: Callable[[Path], bytes] = Path.read_bytes,
+    folder: Path, files: Iterable[Path], read: Callable[[Path], bytes] = Path.read_bytes
 ) -> str:
     """SHA-256 of files below a folder: their names and what ``read`` finds in them."""
     digest = hashlib.sha256()

@@ -37,12 +37,7 @@ def linear(
 ) -> nn.Linear:
     """Return a linear layer, uniform within +-1/sqrt(n_in) as torch's own."""
     layer = nn.utils.skip_init(
-        nn.Linear,
-        n_in,
-        n_out,
-        bias=bias,
-        device=generator.device,
-        dtype=torch.float32,
+        nn.Linear, n_in, n_out, bias=bias, device=generator.device, dtype=torch.float32
     )
     return _drawn(layer, n_in**-0.5, generator, zero_bias)
 

@@ -112,10 +112,7 @@ def bernoulli(
 
 @checked
 def bernoulli_indices(
-    n: Natural,
-    prob: Fraction,
-    *,
-    generator: torch.Generator,
+    n: Natural, prob: Fraction, *, generator: torch.Generator
 ) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 

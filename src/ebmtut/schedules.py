@@ -7,13 +7,7 @@ n_steps - 1, where it then stays; a step below 0 is refused.
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import (
-    Number,
-    Positive,
-    check_counts,
-    check_range,
-    checked,
-)
+from ebmtut.checks import Number, Positive, check_counts, check_range, checked
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear"]
 

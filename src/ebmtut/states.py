@@ -25,7 +25,6 @@ from ebmtut.tensor_checks import (
 )
 
 __all__ = [
-    "GRAY_MAGNITUDE_BITS",
     "bits_to_spins",
     "enumerate_states",
     "gray_decode",
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 #: Bits of a coordinate's magnitude; one more holds its sign.
-GRAY_MAGNITUDE_BITS = 15
+_MAGNITUDE_BITS = 15
 
 _MAX_ENUMERATED_BITS = 24
 
@@ -154,10 +153,10 @@ def gray_encode(
     check_shape("points", points, (None, 2))
     check_finite("points", points)
     scaled = points.double() * scale
-    limit = 2**GRAY_MAGNITUDE_BITS / scale
+    limit = 2**_MAGNITUDE_BITS / scale
     # Compared as floats: what is too large for an integer wraps around.
     refuse(
-        scaled.abs() >= 2**GRAY_MAGNITUDE_BITS,
+        scaled.abs() >= 2**_MAGNITUDE_BITS,
         lambda: (
             f"points must lie within +-{limit:.6g} at scale {scale:.6g}, "
             f"got a coordinate of size {float(points.abs().max()):.6g}"
@@ -165,7 +164,7 @@ def gray_encode(
     )
     magnitude = scaled.abs().long()
     gray = magnitude ^ (magnitude >> 1)
-    bits = (gray[..., None] // _place_values(GRAY_MAGNITUDE_BITS, 2, points.device)) % 2
+    bits = (gray[..., None] // _place_values(_MAGNITUDE_BITS, 2, points.device)) % 2
     sign = (scaled < 0).long()[..., None]
     return torch.cat([sign, bits], dim=-1).flatten(1).to(points.dtype)
 
@@ -182,11 +181,11 @@ def gray_decode(
         False takes the corner nearest to the origin, as the literature does; True the
         centre, which encodes to the same bits.
     """
-    check_bits("bits", bits, 2 * (GRAY_MAGNITUDE_BITS + 1))
+    check_bits("bits", bits, 2 * (_MAGNITUDE_BITS + 1))
     digits = bits.long().unflatten(1, (2, -1))
     # A Gray code is undone by summing the digits so far, modulo 2.
     binary = digits[..., 1:].cumsum(dim=-1) % 2
-    place = _place_values(GRAY_MAGNITUDE_BITS, 2, bits.device)
+    place = _place_values(_MAGNITUDE_BITS, 2, bits.device)
     magnitude = (binary * place).sum(dim=-1).double() + (0.5 if center else 0.0)
     sign = 1 - 2 * digits[..., 0]
     return (sign * magnitude / scale).to(bits.dtype)

@@ -219,10 +219,7 @@ def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
     if _all_entries(tensor, lambda entries: (entries == 0) | (entries == 1)):
         return
     bad = (tensor != 0) & (tensor != 1)
-    refuse(
-        bad,
-        lambda: f"{name} must hold only 0 and 1, got {tensor[bad][0].item():g}",
-    )
+    refuse(bad, lambda: f"{name} must hold only 0 and 1, got {tensor[bad][0].item():g}")
 
 
 def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:

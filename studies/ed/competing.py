@@ -29,7 +29,7 @@ from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     evaluate_density,
 )
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Experiment, Names, no_claims, stream_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import BitsGFlowNet
 from ebmtut.random import make_generator
@@ -98,9 +98,8 @@ def density_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
-    scores = evaluate_density(
-        found.energy, density, config.evaluation, seed=seed + 10**6
-    )
+    at = stream_seed("evaluation", seed)
+    scores = evaluate_density(found.energy, density, config.evaluation, seed=at)
     return Outcome(
         {**scores, "accepted": float(late.mean()), "cpu s": found.cpu_seconds},
         {"accepted": found.accepted.numpy()},

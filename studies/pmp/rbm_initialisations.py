@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.experiment import stream
 from ebmtut.experiments.pmp.rbm_digits import (
     distances,
     distances_of_data,
@@ -44,7 +45,7 @@ def main() -> None:
         data, n = reference(x), config.n_judged
         for k in SWEEPS:
             for init, label in INITS.items():
-                generator = make_generator(seed + 1)
+                generator = stream("training of the RBM", seed)
                 learned = learn_rbm(
                     x,
                     "PMP",

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from ebmtut.experiments.drl.plane import (
-    PLANE,
-    exact_log_density,
-    noised_log_density,
-    plane_noise,
-)
+from ebmtut.experiments.drl import plane
 from ebmtut.results import load_result
 from tools.paths import BOOK, ROOT
 
@@ -59,13 +54,15 @@ def recovery():
     table = scalars["table"]
     kl = {name: np.mean(row["checkerboard"]["kl"]) for name, row in table.items()}
     seconds = np.mean(table["recovery"]["checkerboard"]["seconds"])
-    truth = exact_log_density("checkerboard")
-    noisy = noised_log_density("checkerboard", plane_noise("score matching"))
+    truth = plane.exact_log_density("checkerboard")
+    noisy = plane.noised_log_density(
+        "checkerboard", plane.plane_noise("score matching")
+    )
     return (
         round(kl["recovery"], 2) == 0.30
         and round(kl["recovery, many starts"], 2) == 0.20
         and round(kl["score matching"], 2) == 0.32
-        and round(PLANE.kl(truth, noisy), 2) == 0.21
+        and round(plane.PLANE.kl(truth, noisy), 2) == 0.21
         and round(scalars["Gaussian fit"]["checkerboard"]["kl"], 2) == 1.03
         and round(seconds) == 9
     )

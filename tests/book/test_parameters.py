@@ -45,9 +45,7 @@ def test_table_lists_every_notebook(table: dict[str, list[dict[str, Any]]]) -> N
     assert table.keys() == NOTEBOOKS.keys()
 
 
-def test_table_has_other_values_than_the_defaults(
-    table: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_table_has_other_values_than_the_defaults(table):
     for name, sets in table.items():
         usual = defaults(NOTEBOOKS[name])
         for parameters in sets:
@@ -90,9 +88,7 @@ def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, Any]]:
                     yield name.value, eval(ast.unparse(value))
 
 
-def test_the_ends_of_every_range_are_tried(
-    table: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_the_ends_of_every_range_are_tried(table):
     missing, n_ends = [], 0
     for name, notebook in NOTEBOOKS.items():
         usual = defaults(notebook)
@@ -134,9 +130,7 @@ def one_after_another(
 
 
 @pytest.mark.slow
-def test_other_parameters(
-    table: dict[str, list[dict[str, Any]]], tmp_path: Path
-) -> None:
+def test_other_parameters(table, tmp_path):
     """Every notebook runs, prints other numbers with another seed, and records.
 
     As in a sweep, without the cells of other runs, which ask for no parameter. The
@@ -174,9 +168,7 @@ def test_other_parameters(
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_broken_parameter_is_refused_before_any_work(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_parameter_is_refused_before_any_work(name, monkeypatch):
     """An unknown scale ends each notebook at once, in one line that names it.
 
     Papermill puts a cell behind that of the parameters; so does this, in one process,

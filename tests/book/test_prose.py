@@ -54,9 +54,6 @@ def test_every_chapter_has_story_pages():
     assert not [path for path in PAGES if path.stem in ("record", "notes")]
 
 
-# --------------------------------------------------------------- what is counted
-
-
 def test_only_what_is_visible_counts(tmp_path):
     folded = "```{solution} ex\n:class: dropdown\nA long proof of many words.\n```\n"
     note = ":::{note}\nThese four words count.\n:::\n"
@@ -88,9 +85,6 @@ def test_tables_and_figures_count_where_they_are_shown(tmp_path):
     assert page.figures == 1
     assert page.words == 0
     assert page.counted_minutes == 3
-
-
-# --------------------------------------------- each budget can be exceeded
 
 
 HUGE = {

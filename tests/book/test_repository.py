@@ -108,9 +108,6 @@ def test_continuous_integration_runs_what_a_person_runs():
     assert re.search(r"^(exec )?make test$", (ROOT / ".ci" / "run").read_text(), re.M)
 
 
-# ----------------------------------------------------- each of these checks can fail
-
-
 def test_unknown_command_is_caught():
     readme = "Run `make book`, then:\n```\nmake tset\n```\nWe make do."
     assert make_commands(readme) == {"book", "tset"}

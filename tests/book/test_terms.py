@@ -49,9 +49,6 @@ def test_the_table_is_read():
     assert {"README.md", "src/ebmtut/cli.py", "book/ed/index.ipynb"} <= names
 
 
-# ------------------------------------------------------------- what can be caught
-
-
 def found(text):
     return [place.term.phrase for place in places(text)]
 

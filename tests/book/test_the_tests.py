@@ -152,9 +152,6 @@ def spoil(html, mark, instead, page="toy.html"):
     file.write_text(text.replace(mark, instead, 1), "utf-8")
 
 
-# ------------------------------------------------------------- the healthy book
-
-
 def test_healthy_notebook_passes(tiny):
     assert contract.violations(tiny.stored) == []
     assert compare_notebooks(tiny.stored, tiny.stored) == []
@@ -174,9 +171,6 @@ def test_healthy_pages_pass(tiny, desk):
             assert desk.page.locator(".widget-subarea .jupyter-widgets").count()
             assert desk.dead_sliders() == []
             assert desk.wrong() == []
-
-
-# ---------------------------------------------------------------- stored outputs
 
 
 def test_tampered_number_is_caught(tiny, notebook):
@@ -210,9 +204,6 @@ def test_outdated_copy_is_caught(tmp_path):
     assert is_fresh(made, module.parent, module)
     os.utime(made, (0, 0))
     assert not is_fresh(made, module.parent)
-
-
-# ------------------------------------------------------------------ the contract
 
 
 #: What spoils a notebook, and the rule that it breaks.
@@ -259,16 +250,10 @@ def test_long_code_is_advised_against_before_it_is_refused(notebook):
     assert contract.violations(notebook)
 
 
-# -------------------------------------------------------------------- parameters
-
-
 def test_broken_parameter_is_caught(tiny, tmp_path):
     with pytest.raises(ExecutionError, match=r"InputError.*'huge'"):
         toy = tiny.root / "book" / "toy.ipynb"
         run_all([Run(toy, tmp_path / "toy.ipynb", {"scale": "huge"})])
-
-
-# --------------------------------------------------------------------- rendering
 
 
 def test_dead_references_are_caught(sources):
@@ -291,9 +276,6 @@ def test_missing_page_is_caught(sources):
         build(sources, sources / "html")
 
 
-# ------------------------------------------------------------------------- links
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -308,9 +290,6 @@ def test_dead_link_is_caught(html, broken):
     spoil(html, "</article>", broken + "</article>")
     (dead,) = dead_links(html)
     assert "gone" in dead
-
-
-# ------------------------------------------------------------------- the browser
 
 
 @pytest.mark.browser

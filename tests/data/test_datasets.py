@@ -83,9 +83,7 @@ def test_downloads_once(host: str, served: Path, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
-def test_takes_the_first_place_that_has_the_right_content(
-    host: str, tmp_path: Path
-) -> None:
+def test_takes_the_first_place_that_has_the_right_content(host, tmp_path):
     urls = (f"{host}missing.bin", f"{host}bad.bin", f"{host}good.bin")
     assert sha256_of(fetch(remote(*urls))) == SHA256
     assert leftovers(tmp_path) == []
@@ -105,9 +103,7 @@ def test_wrong_content_is_never_kept(host: str, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
-def test_an_unreachable_place_says_where_to_put_the_file(
-    host: str, tmp_path: Path
-) -> None:
+def test_an_unreachable_place_says_where_to_put_the_file(host, tmp_path):
     # Port 9 of this machine answers nobody.
     with pytest.raises(DataUnavailable) as caught:
         fetch(remote(f"{host}missing.bin", "http://127.0.0.1:9/file.bin"))
@@ -115,9 +111,7 @@ def test_an_unreachable_place_says_where_to_put_the_file(
     assert_one_line(caught.value, where, "status 404", "refused", "EBMTUT_DATA")
 
 
-def test_offline_leaves_the_network_alone(
-    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_leaves_the_network_alone(host, tmp_path, monkeypatch):
     monkeypatch.setenv("EBMTUT_OFFLINE", "1")
     with pytest.raises(DataUnavailable, match="downloads are off"):
         fetch(remote(f"{host}good.bin"))
@@ -126,9 +120,7 @@ def test_offline_leaves_the_network_alone(
     assert fetch(remote(f"{host}good.bin"), offline=False).is_file()
 
 
-def test_a_file_at_hand_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_at_hand_comes_first(tmp_path, monkeypatch):
     at_hand = tmp_path / "at-hand" / "set" / "file.bin"
     at_hand.parent.mkdir(parents=True)
     at_hand.write_bytes(CONTENT)
@@ -148,9 +140,7 @@ def test_a_damaged_file_at_hand_is_refused_and_kept(host: str, tmp_path: Path) -
     assert at_hand.read_bytes() == b"edited"
 
 
-def test_an_unusable_cache_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_cache_folder_is_named(tmp_path, monkeypatch):
     (tmp_path / "plain").write_text("a file, not a folder")
     monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "plain" / "cache"))
     # What can be drawn instead is drawn: see who catches DataUnavailable.
@@ -192,9 +182,7 @@ def test_reads_what_the_format_says(tmp_path: Path) -> None:
         (gzip.compress(idx(np.zeros(99, np.uint8)), mtime=0)[:-9], "whole gzip file"),
     ],
 )
-def test_refuses_what_is_not_the_format(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_refuses_what_is_not_the_format(tmp_path, content, message):
     path = tmp_path / "images.gz"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:

@@ -11,12 +11,12 @@ from scipy import stats
 from ebmtut.data import (
     DENSITIES,
     DensityData,
+    _log_densities,
     density_extent,
     density_log_prob,
     density_scale,
     differential_entropy,
     exact_entropy,
-    log_densities,
     sample_density,
 )
 from ebmtut.random import make_generator
@@ -147,9 +147,7 @@ def test_entropy_of_the_checkerboard_is_that_of_its_area() -> None:
 
 
 @pytest.mark.parametrize("bits", [5, 6, 7])
-def test_entropy_of_the_discretised_distribution_approaches_the_exact_one(
-    bits: int,
-) -> None:
+def test_entropy_of_the_discretised_distribution_approaches_the_exact_one(bits):
     """At `bits` a coordinate, cell masses sum the density over finer cells.
 
     The gap between sum -P ln P and h + 2 ln(scale) is, to first order, half
@@ -177,9 +175,9 @@ def test_entropy_of_the_bits_counts_cells() -> None:
 @pytest.mark.parametrize("name", ["2spirals", "moons", "swissroll"])
 def test_quadrature_has_converged(name: str) -> None:
     distribution = {
-        "2spirals": log_densities._two_spirals,
-        "moons": log_densities._moons,
-        "swissroll": log_densities._swissroll,
+        "2spirals": _log_densities._two_spirals,
+        "moons": _log_densities._moons,
+        "swissroll": _log_densities._swissroll,
     }[name]
     near = sample_density(name, 500, generator=make_generator(0))
     points = near + 0.3 * torch.randn(500, 2, generator=make_generator(1)).double()
@@ -194,7 +192,7 @@ def test_circles_agree_with_quadrature_on_the_circle() -> None:
     centres = torch.cat([3.0 * ring, 1.5 * ring])
     points = 2.0 * torch.randn(200, 2, generator=make_generator(3)).double()
     weights = torch.full((800,), -math.log(800.0), dtype=torch.float64)
-    mixture = log_densities._gaussian_mixture(points, centres, weights, 0.24)
+    mixture = _log_densities._gaussian_mixture(points, centres, weights, 0.24)
     torch.testing.assert_close(density_log_prob("circles", points), mixture)
 
 

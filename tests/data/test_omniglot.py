@@ -37,9 +37,7 @@ def test_ink_is_one_and_averaged(tmp_path: Path) -> None:
     assert half[0, :2] == pytest.approx([15 / 21, 15 * 9 / 21**2], abs=1 / 500)
 
 
-def test_a_drawing_in_both_files_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drawing_in_both_files_counts_once(tmp_path, monkeypatch):
     blank, dot = np.zeros((105, 105), bool), np.zeros((105, 105), bool)
     dot[50:55, 50:55] = True
     parts = [

@@ -129,9 +129,7 @@ FORMS = ("nx", "pandas", "mtx", "gset", "dimacs", "graphml")
 
 @settings(deadline=None, max_examples=60)
 @given(weighted_graphs(), st.sampled_from(FORMS))
-def test_files_of_other_libraries_are_read_as_by_them(
-    tmp_path_factory: pytest.TempPathFactory, graph: nx.Graph, form: str
-) -> None:
+def test_files_of_other_libraries_are_read_as_by_them(tmp_path_factory, graph, form):
     path = tmp_path_factory.getbasetemp() / f"graph.{form}"
     if form == "nx":
         nx.write_weighted_edgelist(graph, path)
@@ -205,18 +203,14 @@ def test_files_of_other_libraries_are_read_as_by_them(
         ("a,b\nb,a\n", "got 'b' and 'a' in line 2"),
     ],
 )
-def test_wrong_files_are_refused_in_one_line(
-    tmp_path: Path, text: str, match: str
-) -> None:
+def test_wrong_files_are_refused_in_one_line(tmp_path, text, match):
     assert_refused(read_graph, tmp_path, text, match)
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=40) | st.text("ab,;1\n\t -.", max_size=20).map(str.encode))
 @example(b"a,b,\xff")
-def test_any_bytes_are_a_graph_or_one_line(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"
     path.write_bytes(content)
     try:

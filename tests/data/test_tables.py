@@ -78,9 +78,7 @@ def test_numpy_files_are_read(tmp_path: Path, dtype: type) -> None:
         ("0;0,5\n0.5;1\n", "got '0.5' in line 2, column 1"),
     ],
 )
-def test_wrong_files_are_refused_in_one_line(
-    tmp_path: Path, text: str, match: str
-) -> None:
+def test_wrong_files_are_refused_in_one_line(tmp_path, text, match):
     assert_refused(read_bits, tmp_path, text, match)
 
 
@@ -166,9 +164,7 @@ def test_any_bytes_are_a_table_or_one_line(folder: Path, content: bytes) -> None
 
 @settings(deadline=None)
 @given(st.data())
-def test_any_numpy_file_is_a_table_or_one_line(
-    folder: Path, data: st.DataObject
-) -> None:
+def test_any_numpy_file_is_a_table_or_one_line(folder, data):
     path = folder / "fuzz.npy"
     np.save(path, np.array(ROWS))
     path.write_bytes(data.draw(damaged(path.read_bytes())))

@@ -5,18 +5,8 @@ import copy
 import pytest
 import torch
 
+from ebmtut import energies
 from ebmtut.checks import InputError
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    GraphBatch,
-    Ising,
-    LatticeIsing,
-    MaxCut,
-    MaxIndependentSet,
-    MLPEnergy,
-    PairwiseGraph,
-)
 from ebmtut.exact import exact_probabilities
 from ebmtut.states import enumerate_states
 
@@ -24,17 +14,17 @@ N_SITES = 9
 SQUARE = torch.full((N_SITES, N_SITES), 0.3)
 LINE = torch.full((N_SITES,), 0.1)
 RING = torch.stack([torch.arange(N_SITES), (torch.arange(N_SITES) + 1) % N_SITES])
-GRAPH = GraphBatch.from_edges([(N_SITES, RING.T.tolist())])
+GRAPH = energies.GraphBatch.from_edges([(N_SITES, RING.T.tolist())])
 
 ENERGIES = {
-    "Ising": Ising(SQUARE),
-    "LatticeIsing": LatticeIsing(3, 0.2),
-    "BoltzmannMachine": BoltzmannMachine(SQUARE, LINE),
-    "PairwiseGraph": PairwiseGraph(RING, LINE, LINE),
-    "MaxCut": MaxCut(GRAPH),
-    "MaxIndependentSet": MaxIndependentSet(GRAPH),
-    "RBM": RBM(SQUARE[:4], LINE[:4], LINE),
-    "MLPEnergy": MLPEnergy(N_SITES, 8, 2),
+    "Ising": energies.Ising(SQUARE),
+    "LatticeIsing": energies.LatticeIsing(3, 0.2),
+    "BoltzmannMachine": energies.BoltzmannMachine(SQUARE, LINE),
+    "PairwiseGraph": energies.PairwiseGraph(RING, LINE, LINE),
+    "MaxCut": energies.MaxCut(GRAPH),
+    "MaxIndependentSet": energies.MaxIndependentSet(GRAPH),
+    "RBM": energies.RBM(SQUARE[:4], LINE[:4], LINE),
+    "MLPEnergy": energies.MLPEnergy(N_SITES, 8, 2),
 }
 METHODS = {
     f"{name}.{method}": getattr(energy, method)
@@ -76,13 +66,14 @@ def test_a_network_names_the_dtype_that_it_wants():
         exact_probabilities(energy, N_SITES, dtype=torch.float64)
     assert "\n" not in str(error.value)
     single = exact_probabilities(energy, N_SITES)
-    double = exact_probabilities(MLPEnergy(N_SITES, 8, 2).to(torch.float64), N_SITES)
+    double = exact_probabilities(
+        energies.MLPEnergy(N_SITES, 8, 2).to(torch.float64), N_SITES
+    )
     # Energies of order one carry 24 bits.
     assert torch.allclose(single, double, atol=1e-5)
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("method", METHODS)
 def test_on_the_gpu(method):
     name, method = method.split(".")

@@ -5,19 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from ebmtut.energies import (
-    PAPER_NETWORKS,
-    ConvEnergy,
-    PerceptronEnergy,
-    WideResNetConfig,
-    WideResNetEnergy,
-    sinusoidal_embedding,
-    wide_resnet,
-)
+from ebmtut import energies
+from ebmtut.energies.wide_resnet import sinusoidal_embedding
 from ebmtut.random import make_generator
 
 NOISES = (0.2, 0.5, 0.9)
-SMALL = WideResNetConfig(8, 2, (1, 2), 0.9, 4, channels=8, n_colors=1, n_levels=3)
+SMALL = energies.WideResNetConfig(
+    8, 2, (1, 2), 0.9, 4, channels=8, n_colors=1, n_levels=3
+)
 
 
 def states(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -28,8 +23,8 @@ def states(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def small_energies(head: str) -> list[torch.nn.Module]:
     return [
-        PerceptronEnergy((8, 8), NOISES, hidden=16, n_layers=2, head=head),
-        ConvEnergy(8, NOISES, channels=4, n_blocks=1, head=head),
+        energies.PerceptronEnergy((8, 8), NOISES, hidden=16, n_layers=2, head=head),
+        energies.ConvEnergy(8, NOISES, channels=4, n_blocks=1, head=head),
     ]
 
 
@@ -48,10 +43,8 @@ def test_small_energies_give_one_number_a_state_and_repeat(head: str) -> None:
 @pytest.mark.parametrize("head", ["denoiser", "signed", "linear"])
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("of", [{}, {"scale": 3.0, "spectral_norm": True}])
-def test_the_gradient_by_hand_is_that_of_autograd(
-    head: str, n_layers: int, of: dict[str, Any]
-) -> None:
-    energy = PerceptronEnergy((4, 4), NOISES, 8, n_layers, head, **of).double()
+def test_the_gradient_by_hand_is_that_of_autograd(head, n_layers, of):
+    energy = energies.PerceptronEnergy((4, 4), NOISES, 8, n_layers, head, **of).double()
     energy.eval()  # else every look at a bounded weight moves it a little
     x, level = states(7, 4, 4)
     x = x.double()
@@ -71,8 +64,8 @@ def test_the_gradient_by_hand_is_that_of_autograd(
 def test_a_scale_is_a_factor_of_the_energy() -> None:
     x, level = states(5, 8, 8)
     for scaled, plain in (
-        (PerceptronEnergy((8, 8), NOISES, 8, scale=0.25), (8, 8)),
-        (ConvEnergy(8, NOISES, 4, 1, scale=0.25), 8),
+        (energies.PerceptronEnergy((8, 8), NOISES, 8, scale=0.25), (8, 8)),
+        (energies.ConvEnergy(8, NOISES, 4, 1, scale=0.25), 8),
     ):
         one = scaled.constructor_arguments() | {"scale": 1.0}
         energy = type(scaled)(**one)
@@ -92,7 +85,7 @@ def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:
             assert low >= 0 if head == "denoiser" else low < lowest
 
 
-def test_a_denoiser_that_knows_the_answer_gives_the_score() -> None:
+def test_a_denoiser_that_knows_the_answer_gives_the_score():
     # All data are zero: the mean of the clean image is zero everywhere, and the
     # distribution of the level is N(0, noise^2).
     for energy in small_energies("denoiser"):
@@ -113,12 +106,12 @@ def test_a_denoiser_that_knows_the_answer_gives_the_score() -> None:
     "config",
     [
         SMALL,
-        WideResNetConfig(8, 1, (1, 1, 3), 0.5, 4, channels=4, n_levels=2),
-        WideResNetConfig(9, 3, (1, 2, 2, 2), 0.5, 4, channels=6),
+        energies.WideResNetConfig(8, 1, (1, 1, 3), 0.5, 4, channels=4, n_levels=2),
+        energies.WideResNetConfig(9, 3, (1, 2, 2, 2), 0.5, 4, channels=6),
     ],
 )
-def test_parameters_by_formula(config: WideResNetConfig) -> None:
-    energy = WideResNetEnergy(config)
+def test_parameters_by_formula(config: energies.WideResNetConfig) -> None:
+    energy = energies.WideResNetEnergy(config)
     trainable = sum(p.numel() for p in energy.parameters() if p.requires_grad)
     assert trainable == config.n_parameters()
     x = torch.zeros(2, config.n_colors, config.side, config.side)
@@ -136,26 +129,26 @@ COUNTS = {
 }
 
 
-def test_every_column_has_its_number_of_parameters(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_column_has_its_number_of_parameters(monkeypatch):
     """Built whole, on a device that holds no numbers; norms have none to train."""
 
     def without_numbers(kind: Any, *sizes: int, device: Any = None, **of: Any) -> Any:
         return kind(*sizes, device="meta", **of)
 
     monkeypatch.setattr(torch.nn.utils, "skip_init", without_numbers)
-    monkeypatch.setattr(wide_resnet, "bounded", lambda layer, *args, **of: layer)
-    assert COUNTS.keys() == PAPER_NETWORKS.keys()
+    monkeypatch.setattr(
+        energies.wide_resnet, "bounded", lambda layer, *args, **of: layer
+    )
+    assert COUNTS.keys() == energies.PAPER_NETWORKS.keys()
     for name, count in COUNTS.items():
-        config = PAPER_NETWORKS[name]
-        energy = WideResNetEnergy(config)
+        config = energies.PAPER_NETWORKS[name]
+        energy = energies.WideResNetEnergy(config)
         assert sum(p.numel() for p in energy.parameters()) == count
         assert config.n_parameters() == count
 
 
 def test_a_block_starts_as_its_shortcut_and_its_second_layer_learns() -> None:
-    energy = WideResNetEnergy(SMALL)
+    energy = energies.WideResNetEnergy(SMALL)
     h = torch.randn(2, 8, 4, 4, generator=make_generator(0))
     time = torch.randn(2, 32, generator=make_generator(1))
     block = energy.levels[0][0]
@@ -166,7 +159,7 @@ def test_a_block_starts_as_its_shortcut_and_its_second_layer_learns() -> None:
 
 
 def test_spectral_norms_are_one_or_at_most_one() -> None:
-    energy = WideResNetEnergy(SMALL)
+    energy = energies.WideResNetEnergy(SMALL)
     block = energy.levels[1][0]
     with torch.no_grad():
         block.second.parametrizations.weight.original.normal_(

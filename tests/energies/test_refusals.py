@@ -20,8 +20,8 @@ from ebmtut.energies import (
     at_level,
     conditional_energy,
     lattice_coloring,
-    sinusoidal_embedding,
 )
+from ebmtut.energies.wide_resnet import sinusoidal_embedding
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from tests.shared import refusals

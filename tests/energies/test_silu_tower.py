@@ -60,10 +60,7 @@ def sums_of(energy, x):
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

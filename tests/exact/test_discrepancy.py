@@ -275,7 +275,6 @@ def test_detailed_balance_gives_contrastive_divergence():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     log_p, log_q = random_distribution(), CHANNELS["grid"]
     energy = random_ising(4)

@@ -90,7 +90,6 @@ def test_sites_of_a_plain_function():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     energy = random_ising(5)
     on_cpu = exact_probabilities(energy, 5)

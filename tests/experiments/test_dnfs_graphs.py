@@ -7,22 +7,9 @@ import pytest
 import torch
 
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
-from ebmtut.experiments.dnfs import graph_problems
-from ebmtut.experiments.dnfs.graph_problems import (
-    GraphProblemConfig,
-    Scores,
-    exact_scores,
-    fractions,
-    graph_job,
-    graphs_of,
-)
-from ebmtut.experiments.dnfs.graph_reports import (
-    fractions_table,
-    learners_table,
-    temperature_table,
-)
+from ebmtut.experiments.dnfs import graph_problems, graph_reports
 from ebmtut.experiments.registry import get_experiment
-from ebmtut.flows import simulate
+from ebmtut.flows import GraphFlowNetwork, simulate
 from ebmtut.random import make_generator
 
 SIZE = "16-20"
@@ -48,24 +35,24 @@ def test_nothing_beats_the_optimum(result):
     scored = [name for name in table if not name.endswith("CPU seconds")]
     assert len(scored) == (24 if experiment.id == "dnfs/max-cut" else 26)
     for name in scored:
-        assert 0 <= fractions(run, SIZE, name)[0] <= 1 + 1e-6, name
+        assert 0 <= graph_problems.fractions(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
-    one, best = (fractions_table(run, draws) for draws in ("one", "best"))
+    one, best = (graph_reports.fractions_table(run, draws) for draws in ("one", "best"))
     assert all(
         float(b[2][:5]) >= float(a[2][:5])
         for a, b in zip(one.rows[:-1], best.rows, strict=True)
     )
-    learners_shown = learners_table(run)
+    learners_shown = graph_reports.learners_table(run)
     printed = ["0.969", "0.977"]
     if experiment.id == "dnfs/max-independent-set":
         # 8.28 and 8.75 vertices of 8.92, Table 1.
         printed = ["0.928", "0.981"]
     assert [row[1] for row in learners_shown.rows[-2:]] == printed
-    (row,) = temperature_table(run).rows
+    (row,) = graph_reports.temperature_table(run).rows
     names = ("other temperature", "DNFS")
     names += tuple(f"{name} + DMALA 1" for name in names)
     assert [float(cell) for cell in row[1:]] == [
-        round(fractions(run, SIZE, name)[0], 3) for name in names
+        round(graph_problems.fractions(run, SIZE, name)[0], 3) for name in names
     ]
 
 
@@ -90,7 +77,7 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
     few = {k: v for k, v in TINY.items() if k != "train"}
     config = replace(quick, **few, train=replace(quick.train, n_steps=4))
     file = tmp_path / "16-20-digest.safetensors"
-    whole = graph_job(SIZE, config, 0)
+    whole = graph_problems.graph_job(SIZE, config, 0)
     began = []
 
     def killed(**how):
@@ -100,7 +87,7 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(graph_problems.flows, "HollowGraphTransformer", killed)
         with pytest.raises(KeyboardInterrupt):
-            graph_job(SIZE, config, 0, file)
+            graph_problems.graph_job(SIZE, config, 0, file)
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {file.name, "16-20-digest-other-temperature.safetensors"}
     drawn = []
@@ -111,7 +98,7 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("ebmtut.training.graph_flow.simulate", counted)
-        again = graph_job(SIZE, config, 0, file)
+        again = graph_problems.graph_job(SIZE, config, 0, file)
     assert (began, len(drawn)) == ([1], 1)
     for name, value in whole.scalars.items():
         if "CPU seconds" not in name:
@@ -129,16 +116,11 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
         return plain(self, x)
 
     monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
-    config = GraphProblemConfig(problem="max-cut")
-    measured = Scores(
-        MaxCut(graphs_of(config, SIZE, 2, 0), inverse_temperature=5.0),
-        n_copies=1,
-        n_time_steps=8,
-        step_size=0.3,
-        generator=make_generator(1),
+    config = graph_problems.GraphProblemConfig(
+        problem="max-cut", n_copies=1, n_time_steps=8
     )
-    from ebmtut.flows import GraphFlowNetwork
-
+    problem = graph_problems.problem_of(config, SIZE, 2, make_generator(0))
+    measured = graph_problems.Scores(problem, config, make_generator(1))
     for n_refine in (0, 3):
         calls.clear()
         measured.flow("flow", GraphFlowNetwork(width=4), n_refine)
@@ -156,14 +138,14 @@ def test_the_exact_distribution_by_hand():
     weights = np.exp(beta * np.array([0, 1, 1, 2 - 1.0001]))
     want = weights[1:].sum() / weights.sum()
     problem = MaxIndependentSet(pair, inverse_temperature=beta)
-    assert exact_scores(problem)[0] == pytest.approx(want, abs=1e-6)
+    assert graph_problems.exact_scores(problem)[0] == pytest.approx(want, abs=1e-6)
     cut = np.exp(beta)
-    found = exact_scores(MaxCut(pair, inverse_temperature=beta))[0]
+    found = graph_problems.exact_scores(MaxCut(pair, inverse_temperature=beta))[0]
     assert found == pytest.approx(cut / (1 + cut), abs=1e-6)
 
 
 def test_padded_graphs_are_judged_as_their_vertices():
     graphs = GraphBatch.from_edges([(2, [(0, 1)]), (3, [(0, 1), (1, 2)])])
     problem = MaxCut(graphs, inverse_temperature=1.0)
-    alone = exact_scores(problem.of(graphs.select(torch.tensor([0]))))
-    assert exact_scores(problem)[0] == pytest.approx(alone[0], abs=1e-6)
+    alone = graph_problems.exact_scores(problem.of(graphs.select(torch.tensor([0]))))
+    assert graph_problems.exact_scores(problem)[0] == pytest.approx(alone[0], abs=1e-6)

@@ -10,6 +10,7 @@ import torch
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.lattice_tables import (
     draw_log_z,
     drawn_each_way,
@@ -17,11 +18,6 @@ from ebmtut.experiments.dnfs.lattice_tables import (
     log_z_table,
     seconds_table,
     with_baselines,
-)
-from ebmtut.experiments.dnfs.lattices import (
-    EnergyDistribution,
-    energy_distribution,
-    rate_bound,
 )
 from ebmtut.experiments.dnfs.recipes import BASELINES
 from ebmtut.experiments.verdicts import mean_and_stderr
@@ -105,7 +101,7 @@ def test_seconds_to_an_error_of_log_z_grow_with_its_square():
 
 
 def test_exact_draws_are_worth_what_they_are_and_copies_less():
-    distribution = energy_distribution(4, 0.1)
+    distribution = lattices.energy_distribution(4, 0.1)
     chances = torch.from_numpy(distribution.chances)
     levels = torch.from_numpy(distribution.levels)
     drawn = torch.multinomial(chances, 400 * 100, True, generator=make_generator(0))
@@ -119,7 +115,7 @@ def test_exact_draws_are_worth_what_they_are_and_copies_less():
     assert effective_fraction(means.tolist(), distribution, 400) == pytest.approx(
         0.25, rel=noise
     )
-    two = EnergyDistribution(
+    two = lattices.EnergyDistribution(
         distribution.levels[:2], distribution.chances[:2] * 0 + 0.5
     )
     mean = float(two.levels.mean())
@@ -131,7 +127,7 @@ def test_exact_draws_are_worth_what_they_are_and_copies_less():
 def test_a_chain_of_proposals_has_the_exact_energy():
     path = AnnealingPath(LatticeIsing(4, 0.1))
     flow = Flow(path, OddLatticeNetwork(4, generator=make_generator(0)))
-    bound = rate_bound(flow, 8, generator=make_generator(0))
+    bound = lattices.rate_bound(flow, 8, generator=make_generator(0))
     stepped, run = drawn_each_way(flow, (2, 4), 2000, bound=bound, seed=1)
     assert list(stepped) == ["2 steps", "4 steps"]
     assert all(found.chain_log_weights is not None for found in stepped.values())

@@ -10,12 +10,7 @@ import torch
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities, torus_correlations
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs.lattices import (
-    distribution_distance,
-    drawn_distances,
-    energy_distribution,
-    pair_products,
-)
+from ebmtut.experiments.dnfs import lattices
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
@@ -33,28 +28,30 @@ def states_of_four():
 def test_all_states_by_their_weights_have_no_distance():
     x, log_p = states_of_four()
     energies = LatticeIsing(4, SIGMA)(x).numpy()
-    distribution = energy_distribution(4, SIGMA)
+    distribution = lattices.energy_distribution(4, SIGMA)
     # Single precision of some sixteen nats.
-    assert distribution_distance(energies, distribution, log_p.numpy()) < 1e-4
+    assert lattices.distribution_distance(energies, distribution, log_p.numpy()) < 1e-4
     # Without weights the states are those of sigma = 0, whose mean energy is 0.
     shift = -float(distribution.levels @ distribution.chances)
-    assert distribution_distance(energies, distribution) >= shift - 1e-4
+    assert lattices.distribution_distance(energies, distribution) >= shift - 1e-4
 
 
 def test_a_shift_is_its_distance():
-    distribution = energy_distribution(6, SIGMA)
+    distribution = lattices.energy_distribution(6, SIGMA)
     rows = np.repeat(
         distribution.levels, (1e5 * distribution.chances).round().astype(int)
     )
-    assert distribution_distance(rows + 0.7, distribution) == pytest.approx(
+    assert lattices.distribution_distance(rows + 0.7, distribution) == pytest.approx(
         0.7, abs=0.01
     )
 
 
 def test_the_distance_of_exact_draws_falls_with_their_root():
-    distribution = energy_distribution(10, 0.1)
-    few, spread = drawn_distances(distribution, 500, generator=make_generator(0))
-    many, _ = drawn_distances(distribution, 8000, generator=make_generator(1))
+    distribution = lattices.energy_distribution(10, 0.1)
+    few, spread = lattices.drawn_distances(
+        distribution, 500, generator=make_generator(0)
+    )
+    many, _ = lattices.drawn_distances(distribution, 8000, generator=make_generator(1))
     # Five standard errors of the ratio of two means of 200 sets of one relative spread.
     noise = (2 / 200) ** 0.5 * spread / few
     assert few / many == pytest.approx(4, rel=5 * noise)
@@ -62,7 +59,7 @@ def test_the_distance_of_exact_draws_falls_with_their_root():
 
 def test_products_by_exact_weights_are_the_exact_correlations():
     x, log_p = states_of_four()
-    found = log_p.exp().double() @ pair_products(x, 4).double()
+    found = log_p.exp().double() @ lattices.pair_products(x, 4).double()
     want = torus_correlations(4, 4, 2 * SIGMA)[1:]
     assert found.tolist() == pytest.approx(want.tolist(), abs=1e-5)
 
@@ -70,7 +67,7 @@ def test_products_by_exact_weights_are_the_exact_correlations():
 def test_errors_of_products_cover_the_truth():
     generator = make_generator(3)
     x = torch.randint(2, (20_000, 36), generator=generator).float()
-    found = pair_products(x, 6)
+    found = lattices.pair_products(x, 6)
     # Of independent spins: mean 0, variance 1 / 72 at short distances; five errors.
     noise = found.std(0) / math.sqrt(len(x))
     assert (found.mean(0).abs() < 5 * noise).all()

@@ -10,12 +10,8 @@ from torch.nn.functional import softplus
 from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
+from ebmtut.experiments.dnfs import planes
 from ebmtut.experiments.dnfs.ebm_training import JointConfig, wide_joint
-from ebmtut.experiments.dnfs.planes import (
-    coarse_distribution,
-    coarse_picture,
-    exact_draws,
-)
 from ebmtut.experiments.dnfs.pretrained_ebm import PaddedEnergy, _reversed_states
 from ebmtut.flows import Flow, HollowTransformer, flow_distributions
 from ebmtut.paths import AnnealingPath
@@ -26,7 +22,9 @@ from ebmtut.states import enumerate_states, gray_encode, states_to_index
 def test_the_coarse_picture_is_the_histogram_of_the_points():
     points = sample_density("2spirals", 2000, generator=make_generator(0))
     scale = density_scale("2spirals")
-    seen = coarse_picture(coarse_distribution(gray_encode(points, scale).float()))
+    seen = planes.coarse_picture(
+        planes.coarse_distribution(gray_encode(points, scale).float())
+    )
     # Sign and four bits name 32 intervals of the 2**16 around 0.
     edges = np.linspace(-(2**15), 2**15, 33) / scale
     counts, _, _ = np.histogram2d(points[:, 1], points[:, 0], bins=(edges, edges))
@@ -40,7 +38,7 @@ def test_exact_draws_have_the_distribution_of_independent_bits():
     def energy(x):
         return -(x @ logits)
 
-    drawn, log_z = exact_draws(energy, n, generator=make_generator(1))
+    drawn, log_z = planes.exact_draws(energy, n, generator=make_generator(1))
     mean = logits.sigmoid()
     error = (mean * (1 - mean) / n).sqrt()
     assert bool(((drawn.mean(0) - mean).abs() < 5 * error).all())

@@ -10,23 +10,12 @@ from ebmtut.checks import DivergenceError, InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl import images
 from ebmtut.experiments.drl.ablation import LIVED, recipes_table, remedies_table
-from ebmtut.experiments.drl.images import (
-    ImageRecipe,
-    baseline_images,
-    classifier_of,
-    draw_images,
-    image_job,
-    image_set,
-    measure,
-    train_images,
-    trained_once,
-)
 from ebmtut.experiments.drl.interpolation import along, middle_table
 from ebmtut.random import make_generator
 
 pytest.importorskip("sklearn")
 
-TINY = ImageRecipe(n_steps=6, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
+TINY = images.ImageRecipe(n_steps=6, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
 
 
 def test_tables_say_which_runs_converged_and_how_far_from_the_data():
@@ -60,7 +49,8 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data():
 
 def test_several_draws_of_one_energy_are_judged_by_their_mean():
     one, two = (
-        image_job(TINY, 64, seed=3, n_draws=n_draws).scalars for n_draws in (1, 2)
+        images.image_job(TINY, 64, seed=3, n_draws=n_draws).scalars
+        for n_draws in (1, 2)
     )
     assert "spread" not in one
     second = 2 * two["distance"] - one["distance"]
@@ -74,7 +64,7 @@ def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch):
         raise DivergenceError("chains diverged", step=-1)
 
     monkeypatch.setattr(images, "draw_images", lost)
-    assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
+    assert images.image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
 def test_halfway_is_the_middle_of_every_seed_s_arcs():
@@ -116,14 +106,15 @@ def test_rows_of_one_recipe_share_its_training(tmp_path):
     for result in (again, live):
         assert result.scalars["bits"] == first.scalars["bits"]
     other = replace(TINY, n_steps=7)
-    trained_once(other, 0, tmp_path / "c" / "parts" / "x.safetensors")
+    images.trained_once(other, 0, tmp_path / "c" / "parts" / "x.safetensors")
     assert len(list((tmp_path / "trained").iterdir())) == 2
 
 
 def test_the_seed_repeats_and_another_differs():
-    energies = [train_images(TINY, seed).energy for seed in (0, 0, 1)]
+    energies = [images.train_images(TINY, seed).energy for seed in (0, 0, 1)]
     drawn = [
-        draw_images(energy, TINY, 3, generator=make_generator(5)) for energy in energies
+        images.draw_images(energy, TINY, 3, generator=make_generator(5))
+        for energy in energies
     ]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
@@ -132,7 +123,7 @@ def test_the_seed_repeats_and_another_differs():
 
 
 def test_the_division_is_fixed_and_nothing_is_in_both_parts():
-    data = image_set("digits 8x8")
+    data = images.image_set("digits 8x8")
     assert (len(data.images), len(data.held_out)) == (1297, 500)
     assert float(data.images.min()) == -1 and float(data.images.max()) == 1
     apart = torch.cdist(data.held_out.flatten(1), data.images.flatten(1))
@@ -140,24 +131,29 @@ def test_the_division_is_fixed_and_nothing_is_in_both_parts():
 
 
 def test_the_judge_orders_the_null_rows():
-    data, classifier = image_set("digits 8x8"), classifier_of("digits 8x8")
+    data, classifier = (
+        images.image_set("digits 8x8"),
+        images.classifier_of("digits 8x8"),
+    )
     told = classifier.probabilities(data.held_out).argmax(1)
     assert float((told == data.held_out_labels).double().mean()) >= 0.98
-    rows = baseline_images(data, 500, generator=make_generator(0))
-    found = {name: measure(images, "digits 8x8") for name, images in rows.items()}
+    rows = images.baseline_images(data, 500, generator=make_generator(0))
+    found = {
+        name: images.measure(images, "digits 8x8") for name, images in rows.items()
+    }
     held, gauss, independent = (row["distance"] for row in found.values())
     assert 4 * held < gauss < independent
     # The training images themselves: nothing nearer.
-    same = measure(data.images, "digits 8x8")
+    same = images.measure(data.images, "digits 8x8")
     assert same["distance"] == pytest.approx(0.0, abs=1e-6)
     assert (same["precision"], same["recall"], same["nearest"]) == (1.0, 1.0, 0.0)
 
 
 def test_the_gaussian_fit_has_the_data_s_moments():
-    data = image_set("digits 8x8")
+    data = images.image_set("digits 8x8")
     n = 40_000
     wide = data._replace(images=0.05 * data.images)  # nothing is clipped
-    made = baseline_images(wide, n, generator=make_generator(0))["Gaussian fit"]
+    made = images.baseline_images(wide, n, generator=make_generator(0))["Gaussian fit"]
     flat, truth = made.flatten(1), wide.images.flatten(1)
     spread = truth.std(0)
     error = (flat.mean(0) - truth.mean(0)).abs()
@@ -170,21 +166,21 @@ def test_the_gaussian_fit_has_the_data_s_moments():
 def test_an_alarm_is_a_result_and_not_an_error():
     # A rate at which no energy survives.
     hot = replace(TINY, head="signed", trust=0.0, learning_rate=1.0, n_steps=200)
-    stopped = train_images(hot, 0)
+    stopped = images.train_images(hot, 0)
     assert 0 <= stopped.cost["steps"] < 200
     assert "gap" in stopped.message or "diverged" in stopped.message
 
 
 def test_images_outside_their_range_are_refused_before_any_work(monkeypatch):
-    known = image_set("digits 8x8")
+    known = images.image_set("digits 8x8")
     bytes_ = known._replace(images=255 * known.images)
     monkeypatch.setattr(images, "image_set", lambda name: bytes_)
 
     def never(*args, **of):
         raise AssertionError("a network was made")
 
-    monkeypatch.setattr(ImageRecipe, "energy", never)
+    monkeypatch.setattr(images.ImageRecipe, "energy", never)
     words = r"^images must be in \[-1, 1\], got -255 to 255$"
     for objective in ("recovery", "score"):
         with pytest.raises(InputError, match=words):
-            train_images(replace(TINY, objective=objective), 0)
+            images.train_images(replace(TINY, objective=objective), 0)

@@ -9,20 +9,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import MLPEnergy
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed.images import (
-    CHAINS,
-    DISCREPANCIES,
-    METHODS,
-    Annealing,
-    BinaryImages,
-    ImageModel,
-    anneal,
-    binary_images,
-    fit_images,
-    independent_bits,
-    mixture_nll,
-    variety,
-)
+from ebmtut.experiments.ed import images
 from ebmtut.experiments.ed.pages import HOW, nll_table
 from ebmtut.metrics.nll import estimate_log_mean_exp
 from ebmtut.random import bernoulli, make_generator
@@ -33,20 +20,20 @@ def toy(n=400):
     """Two distributions of independent bits on four pixels, half of the images each."""
     distribution = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
     x = bernoulli(distribution.repeat(n // 2, 1), generator=make_generator(3))
-    return BinaryImages(2, x[n // 4 :], x[: n // 4], "toy")
+    return images.BinaryImages(2, x[n // 4 :], x[: n // 4], "toy")
 
 
 def test_sets_are_bits_and_divided_without_overlap():
-    data = binary_images("digits 8x8")
+    data = images.binary_images("digits 8x8")
     assert data.pixels.shape == (1497, 64) and data.held_out.shape == (300, 64)
     for bits in (data.pixels, data.held_out):
         assert bool(((bits == 0) | (bits == 1)).all())
-    dynamic = binary_images("MNIST 14x14, dynamic")
+    dynamic = images.binary_images("MNIST 14x14, dynamic")
     # Drawn anew in every batch: what is kept are probabilities.
     inner = (dynamic.pixels > 0) & (dynamic.pixels < 1)
     assert bool(inner.any()) and bool((dynamic.held_out % 1 == 0).all())
     with pytest.raises(InputError, match="data must be"):
-        binary_images("digits 9x9")
+        images.binary_images("digits 9x9")
 
 
 def test_independent_bits_are_evaluated_by_their_distribution():
@@ -72,8 +59,8 @@ def test_a_mixture_finds_the_two_distributions():
         .sum(2)
     )
     truth = -float((log_prob.logsumexp(1) - math.log(2)).mean())
-    two = mixture_nll(data, 2, 100, generator=make_generator(0))
-    one = mixture_nll(data, 1, 2, generator=make_generator(0))
+    two = images.mixture_nll(data, 2, 100, generator=make_generator(0))
+    one = images.mixture_nll(data, 1, 2, generator=make_generator(0))
     assert two == pytest.approx(truth, abs=0.06)
     assert one == pytest.approx(data.independent_nll(), abs=0.01)
     assert one - two > 0.5
@@ -88,8 +75,8 @@ def test_the_walk_finds_log_z():
         for weight in energy.net.parameters():
             weight.mul_(2.5)
     energy = energy.requires_grad_(False)
-    how = Annealing(2000, 40)
-    x, weights = anneal(energy, how, 40, generator=make_generator(2))
+    how = images.Annealing(2000, 40)
+    x, weights = images.anneal(energy, how, 40, generator=make_generator(2))
     found = estimate_log_mean_exp(weights)
     want = float(exact_log_partition(energy, 9))
     start = float(torch.nn.functional.softplus(energy.base_logits).sum())
@@ -108,14 +95,14 @@ def test_variety_counts_pairs():
     x = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 0]]).float()
     pairs = [(0, 1), (0, 2), (1, 2)]
     want = sum(float((x[i] != x[j]).float().mean()) for i, j in pairs) / 3
-    assert variety(x) == pytest.approx(want)
-    assert variety(x[:1].expand(5, -1)) == 0
+    assert images.variety(x) == pytest.approx(want)
+    assert images.variety(x[:1].expand(5, -1)) == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", images.METHODS)
 @pytest.mark.parametrize("network", ["perceptron", "residual"])
 def test_every_method_takes_steps_and_repeats_itself(method, network):
-    model = ImageModel(
+    model = images.ImageModel(
         method=method,
         network=network,
         hidden=4,
@@ -124,7 +111,7 @@ def test_every_method_takes_steps_and_repeats_itself(method, network):
         n_negatives=3,
         n_backward=None,
     )
-    one, again = (fit_images(model, seed=3) for _ in range(2))
+    one, again = (images.fit_images(model, seed=3) for _ in range(2))
     assert one.losses.tolist() == again.losses.tolist()
     assert len(one.losses) == 2
 
@@ -137,7 +124,7 @@ def test_presets_name_cells_and_chains_are_slower(id):
         assert {data for _, data in cells} == set(config.data)
         for (method, _), cell in cells.items():
             rate = cell["model"].learning_rate
-            slow = method in CHAINS
+            slow = method in images.CHAINS
             assert rate == config.model.learning_rate / (5 if slow else 1)
 
 
@@ -148,16 +135,16 @@ def test_the_rows_from_end_to_end():
     how = {"n_chains": 16, "n_steps": 20}
     result = row.run("quick", model=model, annealing=how)
     null = result.scalars["null"]["digits 8x8"]["nll"]
-    for method in METHODS:
+    for method in images.METHODS:
         cell = result.scalars["table"][method]["digits 8x8"]
         # Two steps leave nearly the base, whose NLL is exact.
         assert cell["nll"][0] == pytest.approx(null, abs=0.5)
         assert result.arrays[f"samples/{method}/digits 8x8"].shape == (16, 8, 8)
     claims = {v.name: v for v in row.check(result) if not v.sanity}
-    assert len(claims) == len(DISCREPANCIES)
+    assert len(claims) == len(images.DISCREPANCIES)
     assert not any(v.verdict == "match" for v in claims.values())
     pictures = get_experiment("ed/images")
-    baselines = list(pictures.check(independent_bits(result)))
+    baselines = list(pictures.check(images.independent_bits(result)))
     assert not any(v.verdict == "match" for v in baselines if not v.sanity)
     assert "mixture" in repr(nll_table(result))
     assert "independent bits" in repr(HOW(row.stored()))

@@ -9,25 +9,12 @@ import pytest
 import torch
 from joblib import parallel_config
 
+from ebmtut import data
 from ebmtut.checks import InputError
-from ebmtut.data import (
-    DensityData,
-    density_extent,
-    density_log_prob,
-    density_scale,
-    exact_entropy,
-    sample_density,
-)
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
 from ebmtut.experiments.ed import couplings, recipes
-from ebmtut.experiments.ed.couplings import (
-    IsingConfig,
-    edge_precision,
-    fit_couplings,
-    ising_job,
-)
 from ebmtut.experiments.ed.densities import DensityConfig
 from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
@@ -46,9 +33,6 @@ from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
-needs_cuda = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs a CUDA device"
-)
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
 QUICK_EVALUATION = Evaluation(
     200, n_uniform=0, n_proposal=2000, n_repeats=1, coarse_bits=6
@@ -60,16 +44,13 @@ MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pi
 
 def true_energy(density):
     """Energy of the data's own distribution, up to the width of a cell."""
-    scale = density_scale(density)
+    scale = data.density_scale(density)
 
     def energy(x):
         points = gray_decode(x.double(), scale, center=True)
-        return -density_log_prob(density, points)
+        return -data.density_log_prob(density, points)
 
     return energy
-
-
-# --------------------------------------------------------------- evaluation
 
 
 def test_the_data_s_own_distribution_has_no_gap():
@@ -80,7 +61,7 @@ def test_the_data_s_own_distribution_has_no_gap():
         seed=1,
     )
     assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
-    assert abs(numbers["nll"] - DensityData("8gaussians").entropy) < (
+    assert abs(numbers["nll"] - data.DensityData("8gaussians").entropy) < (
         5 * numbers["nll_se"]
     )
 
@@ -90,7 +71,7 @@ def test_a_model_s_gap_is_its_divergence():
     numbers = evaluate_density(
         lambda x: torch.zeros(len(x)), "circles", QUICK_EVALUATION, seed=1
     )
-    exact = 32 * math.log(2) - DensityData("circles").entropy
+    exact = 32 * math.log(2) - data.DensityData("circles").entropy
     assert abs(numbers["gap"] - exact) < 5 * numbers["gap_se"] + 1e-6
     assert numbers["log_z"] == pytest.approx(32 * math.log(2), abs=1e-6)
 
@@ -108,9 +89,9 @@ def test_uniform_draws_agree_with_the_proposal():
 
 
 def test_the_true_landscape_covers_its_data():
-    points = sample_density("moons", 20_000, generator=make_generator(0)).numpy()
+    points = data.sample_density("moons", 20_000, generator=make_generator(0)).numpy()
     truth = landscape(None, "moons", n_pixels=256)
-    inside, area = coverage(truth, points, density_extent("moons"))
+    inside, area = coverage(truth, points, data.density_extent("moons"))
     # 95 percent by construction; half a pixel of blur on top of 5 errors.
     assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000) + 0.01
     assert 0.05 < area < 0.3
@@ -128,25 +109,13 @@ def test_coverage_of_a_checkered_picture():
 def test_landscape_rows_run_upwards():
     """The log density of a point is found at its pixel."""
     picture = landscape(None, "moons", n_pixels=64)
-    extent = density_extent("moons")
+    extent = data.density_extent("moons")
     row, column = 40, 10
     x, y = ((np.array([column, row]) + 0.5) / 64 * 2 - 1) * extent
     point = torch.tensor([[x, y]], dtype=torch.float64)
     assert picture[row, column] == pytest.approx(
-        float(density_log_prob("moons", point)), rel=1e-5
+        float(data.density_log_prob("moons", point)), rel=1e-5
     )
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
-def test_a_job_on_the_gpu(method):
-    recipe = replace(TINY, method=method)
-    outcome = density_job("moons", recipe, QUICK_EVALUATION, 0, 16, device="cuda")
-    assert {"gap", "nll", "mmd", "inside"} < outcome.scalars.keys()
-    assert all(np.isfinite(value) for value in outcome.scalars.values())
-    assert np.isfinite(outcome.arrays["losses"]).all()
-    assert outcome.arrays["landscape"].shape == (16, 16)
 
 
 @pytest.mark.parametrize("density", ["circles", "swissroll"])
@@ -154,12 +123,9 @@ def test_independent_bits_miss_the_entropy_by_their_gap(density):
     """The baseline's NLL and KL, on other points each, are one divergence apart."""
     found = evaluate_independent_bits(density)
     error = math.hypot(found["nll_se"], found["gap_se"])
-    over = found["nll"] - exact_entropy(density)
+    over = found["nll"] - data.exact_entropy(density)
     assert over == pytest.approx(found["gap"], abs=5 * error)
     assert found["gap"] > 0.5 and 0.3 < found["area"] < 0.8
-
-
-# ---------------------------------------------------------------- densities
 
 
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
@@ -245,9 +211,6 @@ def test_mean_and_error():
     assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
 
 
-# ---------------------------------------------------------------- ablations
-
-
 def test_without_lost_information_nothing_is_learned():
     """At eps = 0 the loss is ln((w + M) / M), whatever the energy."""
     recipe = replace(TINY, eps=0.0, n_steps=5, precision="float32")
@@ -271,7 +234,7 @@ def quick_table_row(monkeypatch, evaluated=()):
             evaluated.append(density)
             if len(evaluated) == 2:
                 raise KeyboardInterrupt
-        x = DensityData(density).sample_bits(20, generator=make_generator(0))
+        x = data.DensityData(density).sample_bits(20, generator=make_generator(0))
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 
@@ -393,15 +356,12 @@ def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
         row.run("quick", device="cpu", cuda_graph=True, **how)
 
 
-# -------------------------------------------------------------------- ising
-
-
 def test_edge_precision():
     truth = lattice_adjacency(3).double()
-    assert edge_precision(2 * truth, truth) == 1.0
-    assert edge_precision(-truth, truth) == 1.0
+    assert couplings.edge_precision(2 * truth, truth) == 1.0
+    assert couplings.edge_precision(-truth, truth) == 1.0
     upper = torch.triu(1 - truth, 1)
-    assert edge_precision(upper + upper.T, truth) == 0.0
+    assert couplings.edge_precision(upper + upper.T, truth) == 0.0
 
 
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "PL", "Gibbs", "GWG"])
@@ -416,9 +376,9 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
     distribution = torch.einsum("ni,ij,nj->n", spins, truth, spins).softmax(0)
     n_data = 20_000
     rows = distribution.multinomial(n_data, True, generator=make_generator(1))
-    config = IsingConfig()
+    config = couplings.IsingConfig()
     config = replace(config, train=replace(config.train, n_steps=400))
-    (learned,) = fit_couplings(states[rows], method, (0.0,), config, seed=0)
+    (learned,) = couplings.fit_couplings(states[rows], method, (0.0,), config, seed=0)
     # An efficient estimate errs by about 1 / (4 sqrt n) = 0.002 a coupling
     # (the gradient of s'Js in J_ij is 2 s_i s_j, twice for the symmetric pair);
     # noise and minibatches of 256 cost up to sqrt(n / (256 * 100)) of it again.
@@ -427,7 +387,7 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
 
 
 def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
-    config = IsingConfig(
+    config = couplings.IsingConfig(
         problems=((4, 0.1),), methods=("ED-Grid", "ED-Pool"), n_data=300, n_sweeps=50
     )
     config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
@@ -440,14 +400,3 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     learned = torch.from_numpy(result.arrays["ED-Grid/4x4, 0.1"])
     truth = torch.from_numpy(result.arrays["truth/4x4, 0.1"])
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
-def test_couplings_on_the_gpu(method):
-    config = IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
-    config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
-    outcome = ising_job(4, 0.1, method, config, 0, device="cuda")
-    assert outcome.arrays["coupling"].shape == (16, 16)
-    assert all(np.isfinite(value) for value in outcome.scalars.values())

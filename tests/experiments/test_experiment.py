@@ -89,18 +89,15 @@ def test_a_row_is_its_cells_seeds_and_extras():
     assert (result.id, result.scale) == ("ed/window", "full")
     assert result.config["inner"] == {"scale": 2.0}
     table = result.scalars["table"]
-    assert {m: list(row) for m, row in table.items()} == {
-        "a": ["2", "3"],
-        "b": ["2", "3"],
-    }
+    assert [(m, list(row)) for m, row in table.items()] == [
+        (m, ["2", "3"]) for m in "ab"
+    ]
     want = [job("a", 3, 2.0, seed) for seed in (5, 6, 7)]
     assert table["a"]["3"] == {"sum": [o.scalars["sum"] for o in want]}
     assert table["b"]["2"]["only b"] == [1.0] * 3
     assert result.scalars["exact"] == 0.0
-    assert list(result.arrays) == [
-        "truth",
-        *(f"x of {m}/{n}" for m in "ab" for n in "23"),
-    ]
+    kept = [f"x of {m}/{n}" for m in "ab" for n in "23"]
+    assert list(result.arrays) == ["truth", *kept]
     assert np.array_equal(result.arrays["x of a/3"], want[0].arrays["x"])
     assert result.provenance.seed == 5
     assert result.provenance.device.startswith("cpu")
@@ -108,17 +105,12 @@ def test_a_row_is_its_cells_seeds_and_extras():
 
 
 def test_a_row_that_is_no_table_is_one_job():
+    declared = {name: getattr(ROW, name) for name in ("id", "title", "figure", "check")}
+
     def whole(config, seed):
         return Outcome({"sizes": list(config.sizes), "seed": seed})
 
-    row = Experiment(
-        id="ed/window",
-        title="x",
-        presets={"quick": Config()},
-        job=whole,
-        figure=ROW.figure,
-        check=ROW.check,
-    )
+    row = Experiment(**declared, presets={"quick": Config()}, job=whole)
     scalars = row.run(seed=3).scalars
     assert (scalars["sizes"], scalars["seed"]) == ([2, 3], 3)
 
@@ -175,8 +167,7 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path):
 
     folder = tmp_path / "kept"
     with pytest.raises(KeyboardInterrupt):
-        row_job = replace(row, job=broken)
-        row_job.run(checkpoints=folder)
+        replace(row, job=broken).run(checkpoints=folder)
     assert computed() == ["a2-0", "a3-0"]
     first = row.run(checkpoints=folder)  # another function: computed anew
     assert len(computed()) == 2 + 8
@@ -389,9 +380,6 @@ def test_the_digest_of_a_job_on_a_gpu_reaches_its_kernels():
 
 
 def test_code_is_followed_through_methods_containers_and_defaults():
-    def digest(function):
-        return code_digest(function)
-
     def made(value, inner):
         class Model:
             knob = value
@@ -407,6 +395,6 @@ def test_code_is_followed_through_methods_containers_and_defaults():
         return work
 
     one, other = (lambda x: x + 1), (lambda x: x + 2)
-    assert digest(made(1, one)) == digest(made(1, one))
-    assert digest(made(1, one)) != digest(made(2, one))
-    assert digest(made(1, one)) != digest(made(1, other))
+    assert code_digest(made(1, one)) == code_digest(made(1, one))
+    assert code_digest(made(1, one)) != code_digest(made(2, one))
+    assert code_digest(made(1, one)) != code_digest(made(1, other))

@@ -9,26 +9,9 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.got import coupling_1d, lines, temperature_bound
 from ebmtut.experiments.got.coulomb import CoulombConfig, describe
-from ebmtut.experiments.got.coupling_1d import (
-    CouplingConfig,
-    evaluate,
-    first_stop,
-    stopping_table,
-)
 from ebmtut.experiments.got.gibbs_bands import BandsConfig, measure
-from ebmtut.experiments.got.lines import (
-    bumps,
-    distance,
-    points,
-    two_modes,
-    uniform_coulomb,
-)
-from ebmtut.experiments.got.temperature_bound import (
-    TemperatureBoundConfig,
-    bounds_along,
-    tails,
-)
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     GibbsOTResult,
@@ -45,8 +28,10 @@ BANDS, COUPLING, COULOMB, BOUND = (
     get_experiment(f"got/{row}")
     for row in ("gibbs-bands", "coupling-1d", "coulomb", "temperature-bound")
 )
-SMALL = CouplingConfig(n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatures=())
-SMALL_BOUND = TemperatureBoundConfig(
+SMALL = coupling_1d.CouplingConfig(
+    n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatures=()
+)
+SMALL_BOUND = temperature_bound.TemperatureBoundConfig(
     n_points=16,
     n_iterations=40,
     n_long=2000,
@@ -58,27 +43,24 @@ SMALL_BOUND = TemperatureBoundConfig(
 )
 
 
-# ------------------------------------------------------------------ the problems
-
-
 def test_masses_have_the_modes_that_were_asked_for():
-    x = points(100)
-    mass = bumps(x, [(0.25, 0.2, 0.02), (0.75, 0.7, 0.04)], floor=0)
+    x = lines.points(100)
+    mass = lines.bumps(x, [(0.25, 0.2, 0.02), (0.75, 0.7, 0.04)], floor=0)
     assert mass.sum().item() == pytest.approx(1, abs=1e-12)
     left = x < 0.45
     assert mass[left].sum().item() == pytest.approx(0.25, abs=1e-6)
     mean = (mass * x)[left].sum() / mass[left].sum()
     assert mean.item() == pytest.approx(0.2, abs=1e-6)
-    floored = bumps(x, [(1.0, 0.5, 0.01)], floor=0.1)
+    floored = lines.bumps(x, [(1.0, 0.5, 0.01)], floor=0.1)
     assert floored.min().item() == pytest.approx(0.1 / 100 / 1.1, rel=1e-9)
 
 
 def test_two_electrons_are_half_a_line_apart():
-    _, p, q, cost = uniform_coulomb(32)
+    _, p, q, cost = lines.uniform_coulomb(32)
     solved = exact_ot(p, q, cost)
     assert solved.value == pytest.approx(2, abs=1e-12)
     shift = torch.eye(32, dtype=torch.float64).roll(16, 0) / 32
-    assert distance(solved.plan, shift) < 1e-12
+    assert lines.distance(solved.plan, shift) < 1e-12
     assert describe(shift) == {
         "l1": pytest.approx(0, abs=1e-12),
         "near": pytest.approx(1),
@@ -89,7 +71,7 @@ def test_two_electrons_are_half_a_line_apart():
 
 
 def test_crowded_ends_are_told_from_even_couplings():
-    _, p, _, _ = uniform_coulomb(64)
+    _, p, _, _ = lines.uniform_coulomb(64)
     i = torch.arange(64)
     shift = torch.eye(64, dtype=torch.float64).roll(32, 0) / 64
     end = ((i < 4) | (i >= 60) | ((i >= 28) & (i < 36)))[:, None]
@@ -102,25 +84,22 @@ def test_crowded_ends_are_told_from_even_couplings():
 
 
 def test_a_repaired_exact_plan_costs_nothing_extra():
-    problem = two_modes(16)
+    problem = lines.two_modes(16)
     exact = exact_ot(*problem[1:])
-    numbers = evaluate(exact.plan, problem, exact)
+    numbers = coupling_1d.evaluate(exact.plan, problem, exact)
     assert all(abs(value) < 1e-9 for value in numbers.values())
     product = torch.outer(problem.p, problem.q)
-    assert evaluate(product, problem, exact)["excess"] > 0.1
+    assert coupling_1d.evaluate(product, problem, exact)["excess"] > 0.1
 
 
 def test_entropic_potentials_are_those_of_the_projections():
-    _, p, q, cost = two_modes(16)
+    _, p, q, cost = lines.two_modes(16)
     plan = sinkhorn(p, q, cost, 0.1, 7)
     # All entries are positive here: potentials can be read off the coupling.
     g = 0.1 * plan[:, 0].log() + cost[:, 0]
     found, *_ = sinkhorn_oracle(0.1, 7)(p, q, cost)
     assert float(found) == pytest.approx(dual_value(p, q, cost, g=g).item(), abs=1e-9)
     assert sinkhorn_oracle(0.1, 2)(p, q, cost)[0] <= exact_ot(p, q, cost).value
-
-
-# ------------------------------------------------------------------ bands
 
 
 def test_bands_hold_95_percent_and_the_check_can_say_no():
@@ -140,7 +119,7 @@ def test_bands_hold_95_percent_and_the_check_can_say_no():
 
 def test_a_snapshot_tells_what_it_sees():
     """Half of the samples are a hundredth off their limits, half two."""
-    problem = two_modes(4)
+    problem = lines.two_modes(4)
     _, p, q, _ = problem
     gap = torch.tensor([0.01, 0.02], dtype=torch.float64).repeat(2)
     limit = torch.tensor([0.1, 0.2, 0.3, -0.4], dtype=torch.float64)
@@ -160,19 +139,16 @@ def test_splitting_a_run_at_snapshots_changes_nothing():
     assert np.array_equal(one.arrays["60/U"], three.arrays["60/U"])
 
 
-# ------------------------------------------------------------------ stopping
-
-
 def test_first_stop_is_the_first():
     values = torch.tensor([1.0, 2.0, 3.0])
-    assert first_stop(values, [False, True, True]) == (2, 2.0)
-    assert first_stop(values, [False] * 3) == (3, 3.0)
+    assert coupling_1d.first_stop(values, [False, True, True]) == (2, 2.0)
+    assert coupling_1d.first_stop(values, [False] * 3) == (3, 3.0)
 
 
 def test_paper_s_rule_stops_before_the_dual_value_has_settled():
-    problem = two_modes(32)
+    problem = lines.two_modes(32)
     optimum = exact_ot(*problem[1:]).value
-    cell = stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
+    cell = coupling_1d.stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
     assert max(cell["mixed_at"]) < min(cell["settled_at"])
     assert np.mean(cell["mixed_error"]) > 3 * np.mean(cell["settled_error"])
     # A certificate says at least what is missing.
@@ -180,9 +156,6 @@ def test_paper_s_rule_stops_before_the_dual_value_has_settled():
         assert gap >= error
     # V lies above the cost at equilibrium: it is no bound.
     assert min(cell["overshoot"]) > 0
-
-
-# ------------------------------------------------------------------ the runs
 
 
 def test_coupling_table_has_what_the_check_needs():
@@ -214,9 +187,9 @@ def test_coulomb_is_recovered_and_the_entropic_kernel_breaks():
 
 
 def test_bound_is_the_temperature_at_equilibrium():
-    problem = two_modes(16)
+    problem = lines.two_modes(16)
     T = 0.1
-    bounds = bounds_along(
+    bounds = temperature_bound.bounds_along(
         problem, constant_temperatures(T, 6000), every=10, generator=make_generator(0)
     )[100:]
     # Batches of 50 evaluations are next to independent.
@@ -228,7 +201,7 @@ def test_bound_is_the_temperature_at_equilibrium():
 def test_tails_count_what_they_say():
     r = torch.tensor([[0.0, 0.1, -1.0], [0.0, 0.1, 0.2]], dtype=torch.float64)
     ones = torch.ones_like(r)
-    found = tails(
+    found = temperature_bound.tails(
         Martingale(V=r, r=r, bound=r, c=ones, d=0 * ones),
         torch.tensor([0.3, 0.4, 0.5], dtype=torch.float64),
         n_largest=2,

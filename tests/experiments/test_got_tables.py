@@ -9,12 +9,6 @@ import torch
 from ebmtut.experiments.got import pictures
 from ebmtut.experiments.got.coupling_1d import methods_of
 from ebmtut.experiments.got.lines import bumps, points
-from ebmtut.experiments.got.pictures import (
-    bands_table,
-    budgets_table,
-    factors_table,
-    shapes_table,
-)
 from ebmtut.results import Result, load_result
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -32,7 +26,7 @@ def test_a_row_per_budget_and_a_column_per_method():
     result = stored("coupling-1d")
     methods = methods_of(result.config)
     assert [m.key for m in methods] == [*result.scalars["table"]]
-    table = budgets_table(result, methods, "dual", percent=True)
+    table = pictures.budgets_table(result, methods, "dual", percent=True)
     # Bregman ADMM has no dual value to offer.
     shown = [m for m in methods if m.solver != "B-ADMM"]
     assert [*table.heads] == ["iterations", *(m.label for m in shown)]
@@ -46,7 +40,7 @@ def test_a_row_per_budget_and_a_column_per_method():
 def test_bands_are_means_over_the_chains():
     result = stored("gibbs-bands")
     for row, cell in zip(
-        bands_table(result).rows, result.scalars["table"].values(), strict=True
+        pictures.bands_table(result).rows, result.scalars["table"].values(), strict=True
     ):
         assert number(row[1]) == pytest.approx(100 * np.mean(cell["inside"]), rel=0.01)
 
@@ -64,10 +58,10 @@ def test_the_barycentre_of_shifted_copies_is_one_more_copy():
 def test_costs_of_images_are_roots_in_pixels():
     faces = stored("wnmf-faces")
     methods = faces.scalars["methods"].values()
-    costs = [number(row[1]) for row in shapes_table(faces).rows]
+    costs = [number(row[1]) for row in pictures.shapes_table(faces).rows]
     assert costs == pytest.approx([1e3 * m["cost"] for m in methods], rel=0.02)
     # A mean squared distance in units of the side, which has 64 pixels.
-    pixels = [number(row[1]) for row in factors_table({"faces": faces}).rows]
+    pixels = [number(row[1]) for row in pictures.factors_table({"faces": faces}).rows]
     assert pixels == pytest.approx([64 * m["cost"] ** 0.5 for m in methods], rel=0.02)
 
 

@@ -53,7 +53,7 @@ def test_out_of_reach_of_a_window():
 
 
 def test_a_small_problem_is_solved_where_every_place_is_in_reach():
-    config = replace(DECONVOLUTION.config("quick"), n_images=30)
+    config = replace(ROW.config("quick"), n_images=30)
     outcome = deconvolution_job(PROTOCOLS["white border"], config, 0)
     assert outcome.scalars["found"] == 4
     assert outcome.scalars["error"] < 0.02
@@ -65,9 +65,6 @@ def test_features_may_be_as_large_as_the_images():
     config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
     result = ROW.run(replace(config, protocols=("one copy",)))
     assert result.arrays["one copy/features"].shape == (1, 5, 14, 14)
-
-
-DECONVOLUTION = ROW
 
 
 def test_there_may_be_fewer_features_than_shapes():

@@ -11,33 +11,16 @@ from scipy.stats import chisquare
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.chains import (
-    SAMPLERS,
-    draw,
-    start_samples,
-    sweep_samples,
-)
+from ebmtut.experiments.pmp import chains, structured, wrong_model
 from ebmtut.experiments.pmp.pages import zeros_work_table
-from ebmtut.experiments.pmp.structured import (
-    StructuredConfig,
-    learned_error,
-    true_model,
-    update_samples,
-)
-from ebmtut.experiments.pmp.wrong_model import (
-    SOLVERS,
-    ToyConfig,
-    four_spins,
-    mean_product,
-    sample_toy,
-    toy_job,
-)
 from ebmtut.experiments.pmp.zeros import ZerosConfig, work, zeros_data
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 ZEROS = get_experiment("pmp/zeros-mmd")
-SMALL = ToyConfig(n_steps=3, n_chains=5, n_sweeps=4, n_seeds=2, n_judged=500)
+SMALL = wrong_model.ToyConfig(
+    n_steps=3, n_chains=5, n_sweeps=4, n_seeds=2, n_judged=500
+)
 
 
 def test_four_spins_have_the_distribution_of_section_5_1():
@@ -45,25 +28,25 @@ def test_four_spins_have_the_distribution_of_section_5_1():
     s = bits_to_spins(states)
     score = [sum(r[i] * r[j] for i in range(4) for j in range(i)) for r in s.tolist()]
     want = torch.softmax(0.5 * torch.tensor(score).double(), 0)
-    got = exact_probabilities(four_spins(0.5), 4).exp()
+    got = exact_probabilities(wrong_model.four_spins(0.5), 4).exp()
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 
 def test_mean_product_by_hand():
     x = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]]).double()
-    assert float(mean_product(x)) == pytest.approx((0 + 1) / 2)
+    assert float(wrong_model.mean_product(x)) == pytest.approx((0 + 1) / 2)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", wrong_model.SOLVERS)
 def test_at_theta_zero_every_solver_draws_uniform_bits(solver):
-    x = sample_toy(solver, 0.0, 20_000, 3, generator=make_generator(0))
+    x = wrong_model.sample_toy(solver, 0.0, 20_000, 3, generator=make_generator(0))
     assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(20_000)).all()
 
 
 def test_the_row_counts_seeds_and_resumes(tmp_path):
     experiment = get_experiment("pmp/wrong-model")
     result = experiment.run(SMALL, checkpoints=tmp_path)
-    assert list(result.scalars["table"]) == list(SOLVERS)
+    assert list(result.scalars["table"]) == list(wrong_model.SOLVERS)
     assert all(len(v) == 2 for v in result.scalars["table"]["zero"].values())
     assert result.arrays["frequencies/zero"].shape == (2, 16)
     again = experiment.run(SMALL, checkpoints=tmp_path)
@@ -75,17 +58,16 @@ def test_the_row_counts_seeds_and_resumes(tmp_path):
 
 
 def test_the_same_seed_learns_the_same_theta():
-    one, same, other = (toy_job("zero", SMALL, seed).scalars for seed in (0, 0, 1))
+    one, same, other = (
+        wrong_model.toy_job("zero", SMALL, seed).scalars for seed in (0, 0, 1)
+    )
     assert one == same != other
 
 
-# ----------------------------------------------------------- chains, zeros, graphs
-
-
-@pytest.mark.parametrize("method", SAMPLERS)
+@pytest.mark.parametrize("method", chains.SAMPLERS)
 def test_every_sampler_draws_uniform_bits_without_couplings(method):
     model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
-    seen = draw(method, model, 4000, (1, 3), generator=make_generator(0))
+    seen = chains.draw(method, model, 4000, (1, 3), generator=make_generator(0))
     assert list(seen) == [1, 3]
     for x in seen.values():
         assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(4000)).all()
@@ -96,8 +78,10 @@ def test_persistent_chains_go_on_and_reset_ones_do_not():
     frozen = BoltzmannMachine(200 * torch.ones(4, 4), torch.full((4,), -300.0))
     for method, stays in (("Gibbs", True), ("Gibbs-reset", False)):
         generator = make_generator(0)
-        go_on = partial(sweep_samples, method=method, n_sweeps=5, generator=generator)
-        one = go_on(start_samples(method, 20, 4, generator=generator), frozen)
+        go_on = partial(
+            chains.sweep_samples, method=method, n_sweeps=5, generator=generator
+        )
+        one = go_on(chains.start_samples(method, 20, 4, generator=generator), frozen)
         assert torch.equal(one.x, go_on(one, frozen).x) == stays
 
 
@@ -132,11 +116,11 @@ def test_a_move_of_gwg_looks_at_every_site():
 
 
 def test_the_truth_is_what_the_paper_draws():
-    lattice = true_model("lattice", StructuredConfig(side=5), 0)
+    lattice = structured.true_model("lattice", structured.StructuredConfig(side=5), 0)
     coupling = lattice.symmetric_coupling
     assert coupling.unique().tolist() == pytest.approx([-0.1, 0.0])
     assert ((coupling != 0).sum(1) == 4).all()
-    graph = true_model("random graph", StructuredConfig(), 1)
+    graph = structured.true_model("random graph", structured.StructuredConfig(), 1)
     edges = graph.symmetric_coupling.triu(1)
     n = int((edges != 0).sum())
     # Binomial: 19,900 pairs, each an edge with probability 4 / 199.
@@ -147,16 +131,18 @@ def test_the_truth_is_what_the_paper_draws():
 
 
 def test_the_error_of_a_perfect_model_is_zero():
-    truth = true_model("lattice", StructuredConfig(side=4), 0)
-    assert learned_error(BoltzmannMachine.from_ising(truth), truth) < 1e-7
+    truth = structured.true_model("lattice", structured.StructuredConfig(side=4), 0)
+    assert structured.learned_error(BoltzmannMachine.from_ising(truth), truth) < 1e-7
 
 
 def test_single_updates_add_up_to_gibbs_sampling():
     """Many of them, in turn, have the distribution by enumeration."""
     generator = make_generator(0)
     model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
-    go_on = partial(update_samples, method="Gibbs", n_updates=3, generator=generator)
-    state = start_samples("Gibbs", 20_000, 4, generator=generator)
+    go_on = partial(
+        structured.update_samples, method="Gibbs", n_updates=3, generator=generator
+    )
+    state = chains.start_samples("Gibbs", 20_000, 4, generator=generator)
     for _ in range(40):
         state = go_on(state, model)
     found = torch.bincount(states_to_index(state.x), minlength=16).double()

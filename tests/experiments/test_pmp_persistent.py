@@ -9,21 +9,14 @@ import torch
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.persistent import (
-    PersistentConfig,
-    keep_noise,
-    moment_error,
-    sample_truth,
-    spin_glass,
-    start_noise,
-)
+from ebmtut.experiments.pmp import persistent
 from ebmtut.losses import bit_moments
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.states import bits_to_spins, enumerate_states
 
 ROW = get_experiment("pmp/persistent")
-SMALL = PersistentConfig(
+SMALL = persistent.PersistentConfig(
     sizes=(4,),
     rhos=(0.99, 1.0),
     sweeps=(1, 3),
@@ -39,7 +32,7 @@ SMALL = PersistentConfig(
 def test_couplings_of_the_glass_have_the_documented_scale():
     """Read off the distribution: 4 J_ij by inclusion and exclusion of two bits."""
     n, strength = 60, 0.7
-    glass = spin_glass(n, strength, generator=make_generator(0))
+    glass = persistent.spin_glass(n, strength, generator=make_generator(0))
     # J_ij s_i s_j is 4 J_ij x_i x_j, and terms of one bit.
     pairs = glass.symmetric_weight.detach()[tuple(torch.triu_indices(n, n, 1))] / 4
     scale = float(pairs.square().mean().sqrt())
@@ -49,8 +42,8 @@ def test_couplings_of_the_glass_have_the_documented_scale():
 
 
 def test_moments_of_a_listed_glass_are_exact():
-    glass = spin_glass(5, 1.0, generator=make_generator(1))
-    x, moments = sample_truth(glass, 40_000, generator=make_generator(2))
+    glass = persistent.spin_glass(5, 1.0, generator=make_generator(1))
+    x, moments = persistent.sample_truth(glass, 40_000, generator=make_generator(2))
     states = enumerate_states(5, dtype=torch.float64)
     probs = exact_probabilities(glass, 5).exp()
     want = torch.einsum("s,si,sj->ij", probs, states, states)
@@ -62,16 +55,20 @@ def test_moment_error_by_hand():
     one = torch.tensor([[0.5, 0.1], [0.1, 0.5]])
     other = torch.tensor([[0.5, 0.4], [0.4, 0.9]])
     # Differences 0, 0.3, 0.4 over i <= j.
-    assert moment_error(one, other) == pytest.approx(math.sqrt(0.25 / 3))
+    assert persistent.moment_error(one, other) == pytest.approx(math.sqrt(0.25 / 3))
 
 
 @pytest.mark.parametrize("rho", [None, 0.0, 1.0])
 def test_frozen_noise_repeats_itself_and_fresh_noise_does_not(rho):
     fields = BoltzmannMachine(torch.zeros(8, 8), torch.zeros(8))
     generator = make_generator(0)
-    start = start_noise(rho, 50, 8, generator=generator)
-    first = keep_noise(start, fields, rho=rho, n_sweeps=2, generator=generator)
-    second = keep_noise(first, fields, rho=rho, n_sweeps=2, generator=generator)
+    start = persistent.start_noise(rho, 50, 8, generator=generator)
+    first = persistent.keep_noise(
+        start, fields, rho=rho, n_sweeps=2, generator=generator
+    )
+    second = persistent.keep_noise(
+        first, fields, rho=rho, n_sweeps=2, generator=generator
+    )
     one, two = first.x, second.x
     assert torch.equal(one, two) == (rho == 1.0)
     mean = float(bits_to_spins(torch.cat([one, two])).mean())

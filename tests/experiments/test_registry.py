@@ -9,15 +9,6 @@ import pytest
 from ebmtut.checks import InputError
 from ebmtut.experiments import registry
 from ebmtut.experiments.facts import facts, get_fact, papers
-from ebmtut.experiments.registry import (
-    BOOK,
-    SCALES,
-    available,
-    get_experiment,
-    label_of,
-    module_of,
-    page_of,
-)
 
 # How many figures and tables the project set out to regenerate, by paper.
 ROWS = {"ed": 9, "drl": 11, "pmp": 10, "got": 7, "dnfs": 13}
@@ -85,31 +76,31 @@ def test_a_row_is_found_because_its_module_is_there():
         for path in package.glob("*/*.py")
         if declares.search(path.read_text("utf-8"))
     }
-    rows = {module_of(id) for id in available()}
+    rows = {registry.module_of(id) for id in registry.available()}
     assert modules == rows
 
 
 # No experiment yet; a row that gets one leaves this list.
 def test_every_row_has_an_experiment():
-    assert available() == list(facts())
+    assert registry.available() == list(facts())
 
 
 def test_every_row_has_its_section_on_one_page():
     """The label of the row, once: the ledger links to it."""
-    for id in available():
-        label = f"({label_of(id)})="
-        pages = (BOOK / id.split("/")[0]).glob("*.ipynb")
+    for id in registry.available():
+        label = f"({registry.label_of(id)})="
+        pages = (registry.BOOK / id.split("/")[0]).glob("*.ipynb")
         found = sum(page.read_text("utf-8").count(label) for page in pages)
-        assert found == 1 and page_of(id) is not None, id
+        assert found == 1 and registry.page_of(id) is not None, id
 
 
 def test_experiments_keep_the_contract():
-    for id in available():
-        experiment = get_experiment(id)
+    for id in registry.available():
+        experiment = registry.get_experiment(id)
         assert experiment.id == id
         assert experiment.title
         assert experiment.presets
-        assert set(experiment.presets) <= set(SCALES)
+        assert set(experiment.presets) <= set(registry.SCALES)
         for config in experiment.presets.values():
             assert dataclasses.is_dataclass(config)
         with pytest.raises(InputError, match=r"scale of .*quick.*'huge'"):

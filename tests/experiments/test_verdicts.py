@@ -7,6 +7,7 @@ import math
 import pytest
 
 from ebmtut.checks import InputError
+from ebmtut.experiments.claims import claims_table
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import (
     against_baseline,
@@ -14,6 +15,7 @@ from ebmtut.experiments.verdicts import (
     claim,
     compare,
     compare_numbers,
+    lead,
     to_json,
     verdict_from_json,
 )
@@ -188,9 +190,6 @@ def test_judging_again_changes_nothing_else():
         assert dataclasses.asdict(verdict).keys() == stored.keys()
 
 
-# ------------------------------------------------------------------ the baseline
-
-
 @pytest.mark.parametrize(
     ("measured", "baseline", "stderr", "word"),
     [
@@ -237,3 +236,31 @@ def test_the_baseline_is_found_by_name():
     first, second = against_baseline("ed/window", found, baselines)
     assert (first.baseline, first.verdict) == (None, "match")
     assert (second.baseline, second.verdict) == (1.5, "like the baseline")
+
+
+def test_seeds_are_paired():
+    mean, stderr = lead({5: [3.0, 1.0, 2.0]}, {5: [1.0, 0.0, 0.0]}, 5)
+    # Differences 2, 1, 2: standard deviation 1/sqrt 3.
+    assert mean == pytest.approx(5 / 3)
+    assert stderr == pytest.approx(1 / 3)
+
+
+def test_one_seed_has_the_error_of_its_curve():
+    ours, theirs = {1: [0.0], 2: [1.0], 4: [0.0]}, {1: [5.0], 2: [5.0], 4: [5.0]}
+    mean, stderr = lead(theirs, ours, 4)
+    assert mean == 5.0
+    # Steps of one: half their mean square is the variance of a point.
+    assert stderr == pytest.approx(math.sqrt(0.5))
+
+
+def test_one_number_alone_has_no_error():
+    assert lead({1: [2.0]}, {1: [1.0]}, 1) == (1.0, None)
+
+
+def test_a_line_of_claims_has_number_bound_baseline_and_verdict():
+    kept = claim("error", 0.2, "at most", 0.5, stderr=0.01)
+    check = claim("mass", 0.9, "at least", 1.0, sanity=True)
+    table = claims_table([kept, check], "two claims")
+    assert table.caption == "two claims"
+    assert table.rows[0] == ("error", "0.200 ± 0.010", "≤ 0.5", "–", "match")
+    assert table.rows[1] == ("mass", "0.9", "≥ 1", "–", "miss, a sanity check")

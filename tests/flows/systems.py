@@ -5,14 +5,8 @@ import math
 import torch
 from torch import nn
 
+from ebmtut import flows
 from ebmtut.energies import Energy
-from ebmtut.flows import (
-    HollowAttention,
-    HollowConvolution,
-    HollowMLP,
-    HollowTransformer,
-    OddLatticeNetwork,
-)
 from ebmtut.states import enumerate_states, states_to_index
 
 
@@ -106,14 +100,18 @@ def distributions(path, times):
 def networks(n_states=2, dtype=torch.float64):
     """One of every network, of 9 sites where it is a lattice, else of 5."""
     made = {
-        "leMLP": HollowMLP(5, n_states=n_states, width=8),
-        "leAttn": HollowAttention(5, n_states=n_states, width=8, n_heads=2),
-        "leConv": HollowConvolution(3, n_states=n_states, width=8),
-        "leTF": HollowTransformer(5, n_states=n_states, width=8, n_layers=2, n_heads=2),
+        "leMLP": flows.HollowMLP(5, n_states=n_states, width=8),
+        "leAttn": flows.HollowAttention(5, n_states=n_states, width=8, n_heads=2),
+        "leConv": flows.HollowConvolution(3, n_states=n_states, width=8),
+        "leTF": flows.HollowTransformer(
+            5, n_states=n_states, width=8, n_layers=2, n_heads=2
+        ),
     }
     if n_states == 2:
-        made["odd"] = OddLatticeNetwork(3, width=4, n_hidden=8)
-        made["odd, window 2"] = OddLatticeNetwork(4, width=4, window=3, n_hidden=8)
+        made["odd"] = flows.OddLatticeNetwork(3, width=4, n_hidden=8)
+        made["odd, window 2"] = flows.OddLatticeNetwork(
+            4, width=4, window=3, n_hidden=8
+        )
     return {name: net.to(dtype) for name, net in made.items()}
 
 

@@ -7,14 +7,7 @@ import pytest
 import torch
 
 from ebmtut.exact import exact_log_partition, exact_probabilities
-from ebmtut.flows.gflownet import (
-    BitsGFlowNet,
-    back_and_forth,
-    backward_trajectories,
-    forward_trajectories,
-    terminal_distribution,
-    trajectory_balance_loss,
-)
+from ebmtut.flows import gflownet
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -26,7 +19,7 @@ def energy(x):
 
 
 def network(seed=0, n_sites=3, hidden=32):
-    net = BitsGFlowNet(n_sites, hidden, generator=make_generator(seed))
+    net = gflownet.BitsGFlowNet(n_sites, hidden, generator=make_generator(seed))
     return net.to(torch.float64)
 
 
@@ -40,8 +33,8 @@ def train(net, n_steps):
     optimizer = torch.optim.Adam(groups)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_steps)
     for _ in range(n_steps):
-        ways = forward_trajectories(net, 64, generator=generator, explore=0.1)
-        loss = trajectory_balance_loss(net, energy, ways)
+        ways = gflownet.forward_trajectories(net, 64, generator=generator, explore=0.1)
+        loss = gflownet.trajectory_balance_loss(net, energy, ways)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -52,15 +45,17 @@ def test_balance_gives_the_distribution():
     """|log q - log p| of an end is at most the largest imbalance of a way to it."""
     net = network()
     target = exact_probabilities(energy, 3)
-    untrained = float((terminal_distribution(net).exp() - target.exp()).abs().sum() / 2)
+    untrained = float(
+        (gflownet.terminal_distribution(net).exp() - target.exp()).abs().sum() / 2
+    )
     train(net, 300)
     x = enumerate_states(3).repeat(200, 1)
     with torch.no_grad():
-        ways = backward_trajectories(net, x, generator=make_generator(1))
+        ways = gflownet.backward_trajectories(net, x, generator=make_generator(1))
         balance = net.log_z + ways.log_forward - ways.log_backward + energy(x)
     # 200 draws of six ways each see them all but for one in 1e14.
     worst = float(balance.abs().max())
-    distribution = terminal_distribution(net)
+    distribution = gflownet.terminal_distribution(net)
     off = abs(float(net.log_z.detach() - exact_log_partition(energy, 3)))
     assert off <= worst + 1e-9
     assert (distribution - target).abs().max() <= worst + off + 1e-9
@@ -70,10 +65,10 @@ def test_balance_gives_the_distribution():
 
 def test_the_terminal_distribution_is_that_of_the_draws():
     net, n = network(seed=3), 20_000
-    distribution = terminal_distribution(net).exp()
+    distribution = gflownet.terminal_distribution(net).exp()
     assert abs(float(distribution.sum()) - 1) < 1e-12
     with torch.no_grad():
-        ways = forward_trajectories(net, n, generator=make_generator(0))
+        ways = gflownet.forward_trajectories(net, n, generator=make_generator(0))
     seen = torch.bincount(states_to_index(ways.x), minlength=8) / n
     assert (
         (seen - distribution).abs() < 5 * (distribution * (1 - distribution) / n).sqrt()
@@ -97,7 +92,7 @@ def test_importance_weights_of_ways_have_the_right_mean():
     """E[P_B(way | x) exp(-E(x)) / P_F(way)] = Z for any policies."""
     net, n = network(seed=5), 20_000
     with torch.no_grad():
-        ways = forward_trajectories(net, n, generator=make_generator(0))
+        ways = gflownet.forward_trajectories(net, n, generator=make_generator(0))
     weight = (ways.log_backward - ways.log_forward - energy(ways.x)).exp()
     want = exact_log_partition(energy, 3).exp()
     assert abs(weight.mean() - want) < 5 * weight.std() / n**0.5
@@ -105,14 +100,14 @@ def test_importance_weights_of_ways_have_the_right_mean():
 
 def test_a_known_solution_has_no_loss():
     """With one site the policy is the target distribution itself."""
-    net = BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
+    net = gflownet.BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
     for parameter in net.parameters():
         torch.nn.init.zeros_(parameter)
     with torch.no_grad():
         net.net[-1].bias[1] = -0.8  # the bit 1 by exp(-0.8) as likely as 0
         net.log_z.fill_(math.log1p(math.exp(-0.8)))
-    ways = forward_trajectories(net, 50, generator=make_generator(0))
-    loss = trajectory_balance_loss(net, lambda x: 0.8 * x.sum(1), ways)
+    ways = gflownet.forward_trajectories(net, 50, generator=make_generator(0))
+    loss = gflownet.trajectory_balance_loss(net, lambda x: 0.8 * x.sum(1), ways)
     assert float(loss.detach()) < 1e-20
 
 
@@ -167,7 +162,9 @@ def test_steps_are_drawn_from_that_matrix(n_back):
     net, n = network(seed=7), 4000
     matrix = step_matrix(net, n_back)
     x = enumerate_states(3).double().repeat_interleave(n, 0)
-    y, taken = back_and_forth(net, energy, x, n_back, generator=make_generator(2))
+    y, taken = gflownet.back_and_forth(
+        net, energy, x, n_back, generator=make_generator(2)
+    )
     assert torch.equal(y[~taken], x[~taken])
     place = states_to_index(y).view(8, n)
     seen = torch.stack([torch.bincount(row, minlength=8) for row in place]) / n
@@ -176,9 +173,9 @@ def test_steps_are_drawn_from_that_matrix(n_back):
 
 
 def test_no_states_are_a_batch_too():
-    policy = BitsGFlowNet(3, 2, generator=make_generator(0))
+    policy = gflownet.BitsGFlowNet(3, 2, generator=make_generator(0))
     none = (policy, lambda x: x.sum(1), torch.zeros(0, 3))
-    x, accepted = back_and_forth(*none, 2, generator=make_generator(0))
+    x, accepted = gflownet.back_and_forth(*none, 2, generator=make_generator(0))
     assert x.shape == (0, 3) and accepted.shape == (0,)
 
 
@@ -187,6 +184,6 @@ def test_the_last_distribution_does_not_underflow():
     net = network()
     with torch.no_grad():
         net.net[-1].bias[3:6] = -500.0
-        distribution = terminal_distribution(net)
+        distribution = gflownet.terminal_distribution(net)
     assert bool(distribution.isfinite().all()) and float(distribution.min()) < -1400
     assert float(distribution.logsumexp(0)) == pytest.approx(0, abs=1e-12)

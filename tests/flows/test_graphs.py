@@ -6,8 +6,9 @@ import torch
 
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch
-from ebmtut.flows import GraphFlowNetwork, HollowGraphTransformer, hop_distances
+from ebmtut.flows import GraphFlowNetwork, HollowGraphTransformer
 from ebmtut.flows import graph_transformer as transformer
+from ebmtut.flows.graph_transformer import hop_distances
 from ebmtut.random import make_generator
 
 GRAPHS = random_graphs(

@@ -5,12 +5,7 @@ import math
 import pytest
 import torch
 
-from ebmtut.flows import (
-    HollowTransformer,
-    OddLatticeNetwork,
-    transformer,
-    window_offsets,
-)
+from ebmtut import flows
 from ebmtut.flows.transformer import _attend
 from tests.flows.systems import networks
 
@@ -59,7 +54,7 @@ def test_networks_are_odd_under_the_exchange_of_three_states(name):
     assert float(g.gather(2, x.long()[..., None]).abs().max()) == 0
 
 
-class AsPrinted(HollowTransformer):
+class AsPrinted(flows.HollowTransformer):
     """The readout's masks as Appendix B.3 prints them: factors of the scores."""
 
     def hollow(self, x, t):
@@ -70,7 +65,7 @@ class AsPrinted(HollowTransformer):
             return scores.softmax(-1) @ v
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(transformer, "_attend", attend)
+            patch.setattr(flows.transformer, "_attend", attend)
             return super().hollow(x, t)
 
 
@@ -107,12 +102,12 @@ def test_odd_lattice_network_is_even_under_the_flip_of_all():
 @pytest.mark.parametrize(("side", "window"), [(4, 3), (12, 4), (13, None)])
 def test_odd_lattice_network_is_the_sum_over_its_window(side, window):
     """A matrix, or Fourier transforms where it is large, against the sums as such."""
-    network = OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
+    network = flows.OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
     assert (network.entry is None) == (side >= 12)
     x = torch.randint(2, (3, side * side)).double()
     t = torch.rand(3).double()
     s = 2 * x - 1
-    index = window_offsets(side, window)
+    index = flows.window_offsets(side, window)
     u = s[..., None] * torch.stack([s[:, row] @ network.kernel for row in index], 1)
     hidden = torch.nn.functional.silu(network.squares(u * u) + network.time(t)[:, None])
     want = (u * network.gate(hidden)).sum(-1)
@@ -131,7 +126,7 @@ def random_bits(n, n_sites, seed=0):
 @pytest.mark.parametrize("window", [None, 3, 4])
 def test_a_grown_network_is_the_same_on_states_that_repeat(side, window):
     copies = 2 + side % 2
-    small = OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
+    small = flows.OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
     large = small.grown(copies * side)
     assert large.kernel.dtype == torch.float64
     x, t = random_bits(3, side * side)
@@ -142,7 +137,7 @@ def test_a_grown_network_is_the_same_on_states_that_repeat(side, window):
 
 @pytest.mark.parametrize(("side", "larger"), [(4, 5), (5, 6), (4, 13)])
 def test_a_grown_network_is_odd_and_sees_as_far_as_before(side, larger):
-    small = OddLatticeNetwork(side, width=4, n_hidden=8).double()
+    small = flows.OddLatticeNetwork(side, width=4, n_hidden=8).double()
     large = small.grown(larger)
     assert exchange_error(large, n=2) < 1e-12
     x, t = random_bits(2, larger * larger)
@@ -175,8 +170,8 @@ def test_plain_attention_is_the_fused_one(causal):
 
 
 def test_windows_hold_every_neighbor_once_and_never_the_site():
-    index = window_offsets(5)
+    index = flows.window_offsets(5)
     assert index.shape == (25, 24)
     for site, row in enumerate(index.tolist()):
         assert sorted([*row, site]) == list(range(25))
-    assert window_offsets(5, 3)[12].tolist() == [6, 7, 8, 11, 13, 16, 17, 18]
+    assert flows.window_offsets(5, 3)[12].tolist() == [6, 7, 8, 11, 13, 16, 17, 18]

@@ -18,24 +18,17 @@ if find_spec("triton") is None:  # there is none for this system
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(
-            "cpu",
-            id="interpreter",
-            marks=pytest.mark.skipif(not INTERPRETED, reason="kernels are compiled"),
-        ),
-        pytest.param(
-            "cuda",
-            marks=[
-                pytest.mark.cuda,
-                pytest.mark.skipif(INTERPRETED, reason="needs a CUDA device"),
-            ],
-        ),
-    ]
-)
+PLACES = [
+    pytest.param("cpu", id="interpreter"),
+    pytest.param("cuda", marks=pytest.mark.cuda),
+]
+
+
+@pytest.fixture(params=PLACES)
 def device(request):
     """Where kernels run; tensors made there are for them."""
+    if (request.param == "cpu") != INTERPRETED:
+        pytest.skip(f"kernels are {'interpreted' if INTERPRETED else 'compiled'}")
     return torch.device(request.param)
 
 

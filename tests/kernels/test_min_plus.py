@@ -3,15 +3,9 @@
 import pytest
 import torch
 
+from ebmtut import transport
 from ebmtut.kernels import gibbs_ot as gibbs_ot_kernels
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    GridCost,
-    gibbs_ot,
-    gibbs_ot_reference,
-    min_plus,
-    min_plus_reference,
-)
 from ebmtut.transport.gibbs_ot import PlainChain, chain_for, gibbs_ot_iteration
 
 
@@ -34,14 +28,16 @@ def _tiny_tiles(monkeypatch, by_kernel):
 def test_separable_costs(shape, dtype, device):
     """Also where pixels are left out, and where all of a problem are."""
     _, height, width = shape
-    cost = GridCost(
+    cost = transport.GridCost(
         uniform(height, height, dtype=dtype).to(device),
         uniform(width, width, seed=1, dtype=dtype).to(device),
     )
     h = uniform(*shape, seed=2, dtype=dtype).to(device)
     h[0, 0, ::2] = torch.inf
     h[-1, :, -1] = torch.inf
-    assert torch.equal(min_plus(h, cost), min_plus_reference(h, cost))
+    assert torch.equal(
+        transport.min_plus(h, cost), transport.min_plus_reference(h, cost)
+    )
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -74,7 +70,7 @@ def test_the_public_door(device, monkeypatch):
     cost = uniform(6, 5, seed=5).to(device)
     runs = [
         run(p, q, cost, torch.full((6,), 0.1), generator=make_generator(0, device))
-        for run in (gibbs_ot_reference, gibbs_ot)
+        for run in (transport.gibbs_ot_reference, transport.gibbs_ot)
     ]
     assert torch.equal(runs[0].U, runs[1].U) and torch.equal(runs[0].L, runs[1].L)
 

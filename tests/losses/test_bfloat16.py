@@ -7,15 +7,9 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from ebmtut import losses
 from ebmtut.energies import LatticeIsing, MLPEnergy
 from ebmtut.flows import Flow, OddLatticeNetwork
-from ebmtut.losses import (
-    Grid,
-    energy_discrepancy_loss,
-    kolmogorov_residual,
-    kolmogorov_variance_loss,
-    log_partition_slope,
-)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 
@@ -46,7 +40,7 @@ def flow(dtype):
 
 def variance(dtype):
     made, x, t = flow(dtype)
-    return gradient(kolmogorov_variance_loss(made, x, t), made.network)
+    return gradient(losses.kolmogorov_variance_loss(made, x, t), made.network)
 
 
 def residual(dtype):
@@ -54,8 +48,8 @@ def residual(dtype):
     made, x, t = flow(dtype)
     states, times = x.flatten(0, 1), t.repeat_interleave(x.shape[1])
     derivative = made.path.time_derivative(states).unflatten(0, x.shape[:2])
-    slope = log_partition_slope(derivative).repeat_interleave(x.shape[1])
-    loss = kolmogorov_residual(made, states, times, slope).square().mean()
+    slope = losses.log_partition_slope(derivative).repeat_interleave(x.shape[1])
+    loss = losses.kolmogorov_residual(made, states, times, slope).square().mean()
     return gradient(loss, made.network)
 
 
@@ -63,7 +57,9 @@ def discrepancy(dtype):
     energy = MLPEnergy(32, 256, 4, generator=make_generator(0)).to(dtype)
     x = torch.randint(2, (16, 32), generator=make_generator(1)).to(dtype)
     negatives = {"n_negatives": 4, "generator": make_generator(2)}
-    loss = energy_discrepancy_loss(energy, x, Grid(exact=False), **negatives)
+    loss = losses.energy_discrepancy_loss(
+        energy, x, losses.Grid(exact=False), **negatives
+    )
     return gradient(loss, energy)
 
 

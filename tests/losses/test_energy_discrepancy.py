@@ -368,7 +368,6 @@ def test_extreme_energies_stay_finite(w, n_backward, dtype, levels):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("n_backward", [None, 2])
 def test_the_device_is_kept(n_backward):
     """The value on a GPU is Eq. 2 of the negatives that were drawn there."""

@@ -211,7 +211,6 @@ def test_the_dtype_of_the_data_is_kept(perturbation, dtype):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @every_perturbation
 def test_the_device_of_the_data_is_kept(perturbation):
     x = bits(5, 8).cuda()

@@ -206,9 +206,6 @@ def test_repeated_unaries_weigh_as_often():
     assert torch.equal(thrice.feature_beliefs, once.feature_beliefs)
 
 
-# --------------------------------------------------------------------- data
-
-
 def test_shape_images():
     data = shape_images(30, generator=make_generator(0))
     assert data.images.shape == (30, 14, 14)

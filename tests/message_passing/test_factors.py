@@ -5,12 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebmtut.message_passing.factors import (
-    and_to_child,
-    and_to_parents,
-    or_to_child,
-    or_to_parents,
-)
+from ebmtut.message_passing import factors
 from ebmtut.states import enumerate_states
 
 messages = st.floats(-30, 30, allow_nan=False, width=64)
@@ -37,7 +32,9 @@ def brute_force(gate, parents, child):
 def test_and(first, second, child):
     exact = brute_force(torch.all, [first, second], child)
     t1, t2, b = (torch.tensor(v, dtype=torch.float64) for v in (first, second, child))
-    ours = torch.stack([*and_to_parents(t1, t2, b), and_to_child(t1, t2)])
+    ours = torch.stack(
+        [*factors.and_to_parents(t1, t2, b), factors.and_to_child(t1, t2)]
+    )
     assert torch.allclose(ours, exact, atol=1e-12)
 
 
@@ -46,35 +43,35 @@ def test_and(first, second, child):
 def test_or(parents, child):
     exact = brute_force(torch.any, parents, child)
     t, b = (torch.tensor(v, dtype=torch.float64) for v in (parents, child))
-    ours = torch.cat([or_to_parents(t, b), or_to_child(t)[None]])
+    ours = torch.cat([factors.or_to_parents(t, b), factors.or_to_child(t)[None]])
     assert torch.allclose(ours, exact, atol=1e-12)
 
 
 def test_observed_variables_are_infinite():
     inf = torch.inf
     # A black pixel: the only input that may be on must be on.
-    sent = or_to_parents(torch.tensor([-2.0, -inf]), torch.tensor(inf))
+    sent = factors.or_to_parents(torch.tensor([-2.0, -inf]), torch.tensor(inf))
     assert sent[0] == inf
     # A white pixel forbids every input, and through AND what makes it.
-    sent = or_to_parents(torch.tensor([3.0, 1.0]), torch.tensor(-inf))
+    sent = factors.or_to_parents(torch.tensor([3.0, 1.0]), torch.tensor(-inf))
     assert (sent == -inf).all()
-    to_first, to_second = and_to_parents(
+    to_first, to_second = factors.and_to_parents(
         torch.tensor(inf), torch.tensor(1.5), torch.tensor(-inf)
     )
     assert to_first == -1.5 and to_second == -inf
-    assert and_to_child(torch.tensor(inf), torch.tensor(-inf)) == -inf
+    assert factors.and_to_child(torch.tensor(inf), torch.tensor(-inf)) == -inf
 
 
 def test_what_a_surely_on_input_spoils():
     inf = torch.inf
     parents = torch.tensor([inf, 1.0])
-    sent = or_to_parents(parents, torch.tensor(2.0))
+    sent = factors.or_to_parents(parents, torch.tensor(2.0))
     assert sent[0].isnan() and sent[1] == 0
-    assert or_to_parents(parents, torch.tensor(-inf)).isnan().all()
+    assert factors.or_to_parents(parents, torch.tensor(-inf)).isnan().all()
 
 
 @pytest.mark.parametrize("large", [1e4, 1e8])
 def test_small_messages_survive_large_ones_in_single_precision(large):
     small = torch.tensor(1e-3)
-    to_first, _ = and_to_parents(torch.tensor(0.0), torch.tensor(large), small)
+    to_first, _ = factors.and_to_parents(torch.tensor(0.0), torch.tensor(large), small)
     assert to_first == small

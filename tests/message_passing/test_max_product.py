@@ -145,13 +145,15 @@ def test_relabelling_the_sites_relabels_the_beliefs():
     torch.testing.assert_close(other.beliefs, one.beliefs[:, order], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("which", ["dense", "graph", "rbm"])
-def test_a_warm_start_goes_on(which):
-    model = {
-        "dense": BoltzmannMachine(normal(6, 6), torch.zeros(6)),
-        "graph": random_graph(6, 0.5, 0),
-        "rbm": RBM(normal(2, 4), torch.zeros(2), torch.zeros(4)),
-    }[which]
+OF_SIX_SITES = {
+    "dense": BoltzmannMachine(normal(6, 6), torch.zeros(6)),
+    "graph": random_graph(6, 0.5, 0),
+    "rbm": RBM(normal(2, 4), torch.zeros(2), torch.zeros(4)),
+}
+
+
+@pytest.mark.parametrize("model", OF_SIX_SITES.values(), ids=OF_SIX_SITES)
+def test_a_warm_start_goes_on(model):
     unaries = normal(3, 6, seed=2)
     half = max_product(model, unaries, 4, return_messages=True)
     rest = max_product(model, unaries, 5, messages=half.messages)
@@ -161,25 +163,16 @@ def test_a_warm_start_goes_on(which):
 
 @pytest.mark.usefixtures("threads_for_little_work")
 def test_threads_change_nothing():
-    models = [
-        (BoltzmannMachine(normal(6, 6), torch.zeros(6)), 6),
-        (random_graph(6, 0.5, 0), 6),
-        (RBM(normal(2, 4), torch.zeros(2), torch.zeros(4)), 6),
-    ]
-    before = torch.get_num_threads()
-    try:
-        for model, n in models:
-            unaries = normal(5, n, seed=4)
-            found, sent = [], []
-            for n_threads in (1, 3):
-                torch.set_num_threads(n_threads)
-                found.append(max_product(model, unaries, 4).beliefs)
-                kept = max_product(model, unaries, 2, return_messages=True)
-                again = {"messages": kept.messages, "return_messages": True}
-                sent.append(max_product(model, unaries, 2, **again).messages)
-            assert torch.equal(*found) and torch.equal(*sent)
-    finally:
-        torch.set_num_threads(before)
+    for model in OF_SIX_SITES.values():
+        unaries = normal(5, 6, seed=4)
+        found, sent = [], []
+        for n_threads in (1, 3):
+            torch.set_num_threads(n_threads)
+            found.append(max_product(model, unaries, 4).beliefs)
+            kept = max_product(model, unaries, 2, return_messages=True)
+            again = {"messages": kept.messages, "return_messages": True}
+            sent.append(max_product(model, unaries, 2, **again).messages)
+        assert torch.equal(*found) and torch.equal(*sent)
 
 
 @pytest.mark.parametrize("init", STARTS)

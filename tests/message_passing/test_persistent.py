@@ -8,13 +8,12 @@ from scipy.stats import kstest
 
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph
 from ebmtut.message_passing import (
-    correlated_normals,
-    logistic_from_normal,
     max_product,
     persistent_perturb_and_max_product,
     perturb_and_max_product,
     start_persistent,
 )
+from ebmtut.message_passing.persistent import correlated_normals, logistic_from_normal
 from ebmtut.random import make_generator
 
 MODELS = {

@@ -12,6 +12,7 @@ from ebmtut.message_passing.log_partition import exact_perturb_and_map
 from ebmtut.message_passing.mplp import mplp, mplp_reference
 from ebmtut.random import make_generator
 from tests.message_passing.models import random_tree
+from tests.shared import normal
 
 seeds = st.integers(0, 10**6)
 
@@ -24,8 +25,7 @@ def random_machine(n_sites, seed, *, attractive=False):
 
 
 def draw(n_samples, n_sites, seed):
-    generator = make_generator(seed + 1)
-    return torch.randn(n_samples, n_sites, generator=generator, dtype=torch.float64)
+    return normal(n_samples, n_sites, seed=seed + 1)
 
 
 def best(model, unaries):
@@ -36,9 +36,6 @@ def best(model, unaries):
 
 def scores(model, x, unaries):
     return -model(x) + ((unaries - model.bias) * x).sum(dim=1)
-
-
-# --------------------------------------------------------------------- MPLP
 
 
 @settings(deadline=None, max_examples=30)
@@ -97,9 +94,6 @@ def test_frustration_leaves_mplp_undecided():
     assert torch.allclose(program.relaxed, torch.full((1, 3), 0.5).double())
     assert program.fractional.item() == 1
     assert not program.x.any()
-
-
-# ---------------------------------------------------------- linear programs
 
 
 @settings(deadline=None, max_examples=15)
@@ -177,9 +171,6 @@ def test_the_program_of_an_rbm_is_that_of_its_graph():
     assert (ours.bound >= value - 1e-6).all()
     standard = relax(rbm, unaries, form="standard")
     assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
-
-
-# ------------------------------------------------------- coordinate descent
 
 
 @pytest.mark.parametrize("model", [random_machine(6, 1), random_rbm(1)])

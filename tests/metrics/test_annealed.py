@@ -3,16 +3,9 @@
 import pytest
 import torch
 
+from ebmtut import metrics
 from ebmtut.energies import BoltzmannMachine, Ising, MLPEnergy, dtype_of_states
 from ebmtut.exact import exact_log_partition, exact_mean, exact_probabilities
-from ebmtut.metrics import (
-    BernoulliProposal,
-    log_partition_annealed,
-    log_partition_importance,
-    log_partition_uniform,
-    log_partitions,
-    log_weights,
-)
 from ebmtut.random import make_generator
 from tests.shared import normal
 
@@ -32,10 +25,12 @@ def network():
 def test_log_z_within_five_standard_errors(make):
     energy = make()
     exact = float(exact_log_partition(energy, 6))
-    found = log_partition_annealed(energy, 2000, 20, generator=make_generator(0))
+    found = metrics.log_partition_annealed(
+        energy, 2000, 20, generator=make_generator(0)
+    )
     assert 0 < found.stderr < 0.05
     assert abs(found.value - exact) < 5 * found.stderr
-    assert found == log_partition_annealed(
+    assert found == metrics.log_partition_annealed(
         energy, 2000, 20, generator=make_generator(0)
     )
 
@@ -46,17 +41,19 @@ def test_one_default_dtype_for_all():
     for energy, dtype in zip(energies, wanted, strict=True):
         assert dtype_of_states(energy) == dtype
         g = make_generator(0)
-        coins = BernoulliProposal.uniform(6)
+        coins = metrics.BernoulliProposal.uniform(6)
         exact = float(exact_log_partition(energy, 6))
         assert exact_probabilities(energy, 6).dtype == torch.float64
         assert exact_mean(energy, lambda x: x).shape == (6,)
         for found in (
-            log_partition_uniform(energy, 6, 5000, generator=g),
-            log_partition_importance(energy, coins, 5000, generator=g),
+            metrics.log_partition_uniform(energy, 6, 5000, generator=g),
+            metrics.log_partition_importance(energy, coins, 5000, generator=g),
         ):
             assert abs(found.value - exact) < 5 * found.stderr
-        weights = log_weights(energy, coins, 10, generator=make_generator(0))
-        given = log_weights(energy, coins, 10, generator=make_generator(0), dtype=dtype)
+        weights = metrics.log_weights(energy, coins, 10, generator=make_generator(0))
+        given = metrics.log_weights(
+            energy, coins, 10, generator=make_generator(0), dtype=dtype
+        )
         assert torch.equal(weights, given)
     net = torch.nn.Linear(6, 1)
     assert dtype_of_states(net) == torch.float32
@@ -66,16 +63,16 @@ def test_one_default_dtype_for_all():
 
 def test_two_estimates_and_the_truth_beside_them():
     energy = BoltzmannMachine(normal(6, 6), normal(6))
-    coins = BernoulliProposal.uniform(6)
-    found = log_partitions(energy, coins, generator=make_generator(0))
+    coins = metrics.BernoulliProposal.uniform(6)
+    found = metrics.log_partitions(energy, coins, generator=make_generator(0))
     assert found.exact == pytest.approx(float(exact_log_partition(energy, 6)))
     assert found.best == (found.exact, 0.0)
     for estimate in (found.importance, found.annealed):
         assert abs(estimate.value - found.exact) < 5 * estimate.stderr
     assert 0 < found.share < 1
-    many = log_partitions(
+    many = metrics.log_partitions(
         lambda x: x.sum(1),
-        BernoulliProposal.uniform(21),
+        metrics.BernoulliProposal.uniform(21),
         n_draws=10,
         n_chains=50,
         n_steps=5,

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from ebmtut.energies import lattice_adjacency
 from ebmtut.metrics import negative_log_rmse, rmse
 
 
@@ -16,17 +15,6 @@ def test_all_entries_count() -> None:
     assert rmse(estimate, truth) == pytest.approx(1.0)
     assert negative_log_rmse(10 * estimate, truth) == pytest.approx(-math.log(10.0))
     assert negative_log_rmse(truth, truth) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("side", "sigma", "published"),
-    [(10, 0.1, 3.9), (10, 0.2, 3.2), (10, 0.5, 2.3), (9, -0.1, 3.8), (9, -0.2, 3.1)],
-)
-def test_predicting_zero(side: int, sigma: float, published: float) -> None:
-    truth = sigma * lattice_adjacency(side)
-    score = negative_log_rmse(torch.zeros_like(truth), truth)
-    assert score == pytest.approx(-math.log(abs(sigma) * 2 / side))
-    assert round(score, 1) == published
 
 
 def test_what_is_not_finite_is_no_perfect_score() -> None:

@@ -15,18 +15,15 @@ from ebmtut.metrics import (
     precision_recall,
 )
 from ebmtut.random import make_generator
-
-
-def normals(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+from tests.shared import normal
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 6))
 def test_commuting_covariances_add_by_axis(seed: int, n: int) -> None:
-    turn, _ = torch.linalg.qr(normals(n, n, seed=seed))
-    scale1, scale2 = normals(2, n, seed=seed + 1).exp()
-    mean1, mean2 = normals(2, n, seed=seed + 2)
+    turn, _ = torch.linalg.qr(normal(n, n, seed=seed))
+    scale1, scale2 = normal(2, n, seed=seed + 1).exp()
+    mean1, mean2 = normal(2, n, seed=seed + 2)
     found = gaussian_frechet_distance(
         mean1, (turn * scale1**2) @ turn.T, mean2, (turn * scale2**2) @ turn.T
     )
@@ -37,7 +34,7 @@ def test_commuting_covariances_add_by_axis(seed: int, n: int) -> None:
 def test_general_covariances_against_the_optimal_map() -> None:
     # If x ~ N(0, C) and y = A x with A symmetric positive, A is optimal:
     # the distance is E |x - A x|^2 = tr((1 - A) C (1 - A)).
-    root, factor = normals(5, 5), normals(5, 5, seed=1)
+    root, factor = normal(5, 5), normal(5, 5, seed=1)
     covariance, map_ = root @ root.T, factor @ factor.T + torch.eye(5)
     rest = torch.eye(5).double() - map_
     found = gaussian_frechet_distance(
@@ -47,8 +44,8 @@ def test_general_covariances_against_the_optimal_map() -> None:
 
 
 def test_invariances_and_zero() -> None:
-    x, y = normals(60, 7), 1.5 * normals(80, 7, seed=1) + 0.3
-    turn, _ = torch.linalg.qr(normals(7, 7, seed=2))
+    x, y = normal(60, 7), 1.5 * normal(80, 7, seed=1) + 0.3
+    turn, _ = torch.linalg.qr(normal(7, 7, seed=2))
     distance = frechet_distance(x, y)
     assert frechet_distance(x, x) == pytest.approx(0.0, abs=1e-9)
     assert frechet_distance(x.flip(0), x) == pytest.approx(0.0, abs=1e-9)
@@ -58,7 +55,7 @@ def test_invariances_and_zero() -> None:
 
 
 def test_fewer_samples_than_features_are_no_trouble() -> None:
-    x = normals(5, 20)
+    x = normal(5, 20)
     assert frechet_distance(x, x + 1.0) == pytest.approx(20.0)
 
 
@@ -88,7 +85,7 @@ def test_precision_and_recall_on_constructed_sets() -> None:
 
 
 def test_nearest_neighbors_find_copies() -> None:
-    data = normals(30, 4, 4)
+    data = normal(30, 4, 4)
     index = torch.tensor([3, 3, 17])
     found = nearest_neighbors(data[index], data, block=2)
     assert torch.equal(found.place, index)
@@ -119,7 +116,7 @@ def test_precision_and_recall_far_from_the_origin() -> None:
 )
 def test_invariance_under_scale_shift_and_order(seed, scale, shift) -> None:
     """On multiples of 1/8 and powers of two, which nothing here rounds: ties stay."""
-    x, y = ((8 * normals(30, 3, seed=seed + k)).round() / 8 for k in (0, 1))
+    x, y = ((8 * normal(30, 3, seed=seed + k)).round() / 8 for k in (0, 1))
     order = torch.randperm(30, generator=make_generator(seed))
     moved = [(z[order] + shift) * scale for z in (x, y)]
     assert precision_recall(*moved) == precision_recall(x, y)

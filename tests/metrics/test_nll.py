@@ -5,18 +5,9 @@ import math
 import pytest
 import torch
 
+from ebmtut import metrics
 from ebmtut.energies import Ising
 from ebmtut.exact import exact_log_partition, exact_probabilities
-from ebmtut.metrics import (
-    BernoulliProposal,
-    Estimate,
-    effective_sample_size,
-    estimate_log_mean_exp,
-    log_partition_importance,
-    log_partition_uniform,
-    log_weights,
-    nll,
-)
 from ebmtut.random import categorical, make_generator
 from ebmtut.states import enumerate_states
 
@@ -37,9 +28,11 @@ def draws(energy: Ising, n: int) -> torch.Tensor:
 def test_uniform_and_fitted_proposals_find_log_z(energy: Ising) -> None:
     exact = float(exact_log_partition(energy, 8))
     kwargs = {"n_samples": 20_000, "dtype": torch.float64, "batch": 3000}
-    uniform = log_partition_uniform(energy, 8, generator=make_generator(1), **kwargs)
-    proposal = BernoulliProposal.fit(draws(energy, 4000))
-    fitted = log_partition_importance(
+    uniform = metrics.log_partition_uniform(
+        energy, 8, generator=make_generator(1), **kwargs
+    )
+    proposal = metrics.BernoulliProposal.fit(draws(energy, 4000))
+    fitted = metrics.log_partition_importance(
         energy, proposal, generator=make_generator(1), **kwargs
     )
     for estimate in (uniform, fitted):
@@ -51,7 +44,7 @@ def test_standard_error_covers(energy: Ising) -> None:
     exact = float(exact_log_partition(energy, 8))
     scores = []
     for seed in range(200):
-        estimate = log_partition_uniform(
+        estimate = metrics.log_partition_uniform(
             energy, 8, 2000, generator=make_generator(seed), dtype=torch.float64
         )
         scores.append((estimate.value - exact) / estimate.stderr)
@@ -64,34 +57,34 @@ def test_standard_error_covers(energy: Ising) -> None:
 
 def test_exact_proposal_gives_equal_weights() -> None:
     logits = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
-    proposal = BernoulliProposal(logits.sigmoid())
+    proposal = metrics.BernoulliProposal(logits.sigmoid())
 
     def product_energy(x: torch.Tensor) -> torch.Tensor:
         return -(x @ logits)
 
-    w = log_weights(
+    w = metrics.log_weights(
         product_energy, proposal, 50, generator=make_generator(0), dtype=torch.float64
     )
     exact = torch.nn.functional.softplus(logits).sum()
     torch.testing.assert_close(w, exact.expand(50))
-    assert effective_sample_size(w) == pytest.approx(1.0)
-    assert estimate_log_mean_exp(w).stderr == pytest.approx(0.0, abs=1e-12)
+    assert metrics.effective_sample_size(w) == pytest.approx(1.0)
+    assert metrics.estimate_log_mean_exp(w).stderr == pytest.approx(0.0, abs=1e-12)
 
 
 def test_bernoulli_proposal_is_normalised_and_sampled_as_stated() -> None:
-    proposal = BernoulliProposal(torch.tensor([0.1, 0.5, 0.8]))
+    proposal = metrics.BernoulliProposal(torch.tensor([0.1, 0.5, 0.8]))
     log_q = proposal.log_prob(enumerate_states(3))
     assert float(log_q.logsumexp(0)) == pytest.approx(0.0, abs=1e-12)
     z = proposal.sample(40_000, generator=make_generator(0))
     for mean, p in zip(z.mean(dim=0).tolist(), [0.1, 0.5, 0.8], strict=True):
         assert abs(mean - p) <= 5 * math.sqrt(p * (1 - p) / 40_000)
     # One pseudo-count a side: never 0 or 1.
-    assert BernoulliProposal.fit(torch.ones(8, 2)).probs.tolist() == [0.9, 0.9]
+    assert metrics.BernoulliProposal.fit(torch.ones(8, 2)).probs.tolist() == [0.9, 0.9]
 
 
 def test_log_mean_exp_of_large_numbers() -> None:
     weights = torch.tensor([1000.0, 1000.0 + math.log(3.0)], dtype=torch.float64)
-    estimate = estimate_log_mean_exp(weights)
+    estimate = metrics.estimate_log_mean_exp(weights)
     assert estimate.value == pytest.approx(1000 + math.log(2))
     # Weights 1 and 3: mean 2, standard deviation sqrt 2.
     assert estimate.stderr == pytest.approx(math.sqrt(2) / 2 / math.sqrt(2))
@@ -101,7 +94,7 @@ def test_nll_of_the_model_is_its_entropy(energy: Ising) -> None:
     log_p = exact_probabilities(energy, 8)
     entropy = float(-(log_p.exp() * log_p).sum())
     exact = float(exact_log_partition(energy, 8))
-    found = nll(energy, draws(energy, 20_000), exact, batch=999)
+    found = metrics.nll(energy, draws(energy, 20_000), exact, batch=999)
     assert abs(found.value - entropy) <= 5 * found.stderr
     spread = float((log_p.exp() * (log_p + entropy) ** 2).sum()) ** 0.5
     assert found.stderr == pytest.approx(spread / math.sqrt(20_000), rel=0.1)
@@ -109,8 +102,8 @@ def test_nll_of_the_model_is_its_entropy(energy: Ising) -> None:
 
 def test_errors_of_data_and_partition_add_in_squares(energy: Ising) -> None:
     x = draws(energy, 100)
-    alone = nll(energy, x, 2.0)
-    both = nll(energy, x, Estimate(2.0, 0.3))
+    alone = metrics.nll(energy, x, 2.0)
+    both = metrics.nll(energy, x, metrics.Estimate(2.0, 0.3))
     assert both.value == alone.value
     assert both.stderr == pytest.approx(math.hypot(alone.stderr, 0.3))
-    assert str(Estimate(1.0, 0.25)) == "1.0000 ± 0.2500"
+    assert str(metrics.Estimate(1.0, 0.25)) == "1.0000 ± 0.2500"

@@ -3,11 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.metrics import (
-    covariance_error,
-    covariance_error_of_fresh_sample,
-    pair_covariances,
-)
+from ebmtut import metrics
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 
@@ -22,7 +18,7 @@ def correlated(n: int, seed: int = 0) -> torch.Tensor:
 
 def test_covariances_one_by_one() -> None:
     x = correlated(50)
-    found = pair_covariances(x)
+    found = metrics.pair_covariances(x)
     for i in range(8):
         for j in range(8):
             a, b = x[:, i].double(), x[:, j].double()
@@ -32,26 +28,27 @@ def test_covariances_one_by_one() -> None:
 
 def test_zero_for_the_data_and_one_for_independent_sites() -> None:
     x = correlated(1000)
-    truth = pair_covariances(x)
-    assert covariance_error(x, truth) == 0.0
+    truth = metrics.pair_covariances(x)
+    assert metrics.covariance_error(x, truth) == 0.0
     # All states once: no pair has a covariance, whatever the means of the data.
-    assert covariance_error(enumerate_states(8), truth) == pytest.approx(1.0)
+    assert metrics.covariance_error(enumerate_states(8), truth) == pytest.approx(1.0)
 
 
 def test_noise_of_a_fresh_sample() -> None:
     x, n, repeats = correlated(2000), 100, 200
-    truth = pair_covariances(x)
+    truth = metrics.pair_covariances(x)
     g = make_generator(1)
     squares = torch.tensor(
         [
-            covariance_error(x[torch.randint(len(x), (n,), generator=g)], truth) ** 2
+            metrics.covariance_error(x[torch.randint(len(x), (n,), generator=g)], truth)
+            ** 2
             for _ in range(repeats)
         ]
     )
-    expected = covariance_error_of_fresh_sample(x, n) ** 2
+    expected = metrics.covariance_error_of_fresh_sample(x, n) ** 2
     # Five standard errors, and a part 2 / n that the leading order leaves out.
     error = 5 * squares.std().item() / repeats**0.5 + 2 / n * expected
     assert abs(squares.mean().item() - expected) < error
-    assert covariance_error_of_fresh_sample(x, 4 * n) == pytest.approx(
+    assert metrics.covariance_error_of_fresh_sample(x, 4 * n) == pytest.approx(
         expected**0.5 / 2
     )

@@ -4,19 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut import samplers
 from ebmtut.checks import InputError
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import make_generator
-from ebmtut.samplers import (
-    color_gibbs,
-    dmala,
-    dula,
-    gibbs,
-    gwg,
-    ising_gibbs,
-    ising_gibbs_reference,
-    run_chain,
-)
 
 SIDE = 3
 N_SITES = SIDE * SIDE
@@ -34,21 +25,21 @@ def dense(scale=1.0):
 
 # Each takes an energy to a kernel.
 SAMPLERS = {
-    "gibbs-random": gibbs,
-    "gibbs-systematic": lambda e: gibbs(e, "systematic"),
-    "color_gibbs": lambda e: color_gibbs(e, lattice_coloring(SIDE)),
-    "gwg": gwg,
-    "gwg-exact": lambda e: gwg(e, "barker", "exact"),
-    "dmala": lambda e: dmala(e, 0.5),
-    "dmala-exact": lambda e: dmala(e, 0.5, "exact"),
-    "dula": lambda e: dula(e, 0.5),
+    "gibbs-random": samplers.gibbs,
+    "gibbs-systematic": lambda e: samplers.gibbs(e, "systematic"),
+    "color_gibbs": lambda e: samplers.color_gibbs(e, lattice_coloring(SIDE)),
+    "gwg": samplers.gwg,
+    "gwg-exact": lambda e: samplers.gwg(e, "barker", "exact"),
+    "dmala": lambda e: samplers.dmala(e, 0.5),
+    "dmala-exact": lambda e: samplers.dmala(e, 0.5, "exact"),
+    "dula": lambda e: samplers.dula(e, 0.5),
 }
 
 
 def by_chain(make):
     def draw(x, n_steps, generator, scale=1.0):
         sampler = make(lattice(scale))
-        return run_chain(sampler, x, n_steps, generator=generator).x_final
+        return samplers.run_chain(sampler, x, n_steps, generator=generator).x_final
 
     return draw
 
@@ -60,7 +51,7 @@ DRAWS = {name: by_chain(make) for name, make in SAMPLERS.items()} | {
             make(scale), x, n, generator=g
         )
     )
-    for run in (ising_gibbs, ising_gibbs_reference)
+    for run in (samplers.ising_gibbs, samplers.ising_gibbs_reference)
     for make in (lattice, dense)
 }
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from ebmtut.samplers import balancing_function, gwg_log_proposal
+from ebmtut.samplers.informed import balancing_function, gwg_log_proposal
 
 CLOSED_FORMS = {
     "sqrt": torch.sqrt,

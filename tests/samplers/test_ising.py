@@ -73,12 +73,8 @@ def test_mean_energy_matches_the_transfer_matrix(side):
         - lattice_log_partition(side, sigma - step, bias)
     ) / (2 * step)
     start = torch.rand(20_000, side * side, generator=make_generator(5)) < 0.5
-    x = ising_gibbs(
-        LatticeIsing(side, sigma, bias),
-        start.double(),
-        100,
-        generator=make_generator(6),
-    )
+    energy, generator = LatticeIsing(side, sigma, bias), make_generator(6)
+    x = ising_gibbs(energy, start.double(), 100, generator=generator)
     s = 2 * x - 1
     value = ((s @ lattice_adjacency(side)) * s).sum(1)
     assert abs(value.mean() - exact) < 5 * value.std() / math.sqrt(len(value))
@@ -88,12 +84,8 @@ def test_mean_energy_matches_the_transfer_matrix(side):
 def test_chains_are_independent(energy):
     """Chains that share a word or follow one another are uncorrelated."""
     n_chains, n_sites = 6400, energy.n_sites
-    x = ising_gibbs(
-        energy,
-        torch.zeros(n_chains, n_sites, dtype=torch.float64),
-        50,
-        generator=make_generator(9),
-    )
+    start = torch.zeros(n_chains, n_sites, dtype=torch.float64)
+    x = ising_gibbs(energy, start, 50, generator=make_generator(9))
     x = x - x.mean(0)
     for shift in (1, 2, 32, 64, 128):
         product = (x * x.roll(shift, 0)).mean(0) / x.var(0)
@@ -104,14 +96,10 @@ def test_chains_are_independent(energy):
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), dense_model()])
 def test_threads_do_not_change_the_result(energy):
     start = torch.zeros(200, energy.n_sites)
-    before = torch.get_num_threads()
-    try:
-        results = []
-        for n_threads in (1, 3):
-            torch.set_num_threads(n_threads)
-            results.append(ising_gibbs(energy, start, 5, generator=make_generator(0)))
-    finally:
-        torch.set_num_threads(before)
+    results = []
+    for n_threads in (1, 3):
+        torch.set_num_threads(n_threads)
+        results.append(ising_gibbs(energy, start, 5, generator=make_generator(0)))
     assert torch.equal(*results)
 
 

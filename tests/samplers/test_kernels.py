@@ -10,21 +10,15 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from ebmtut import samplers
 from ebmtut.exact import exact_probabilities
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import make_generator
-from ebmtut.samplers import (
-    color_gibbs,
-    dmala,
-    dula,
-    flip_sites,
-    gibbs,
-    gwg,
-    gwg_log_proposal,
+from ebmtut.samplers.discrete_langevin import (
     langevin_flip_logits,
     langevin_log_proposal,
-    metropolis_log_acceptance,
 )
+from ebmtut.samplers.gibbs import flip_sites
 from ebmtut.states import enumerate_states, states_to_index
 from tests.samplers.systems import cubic_energy, distribution_p, path_ising
 from tests.transition_matrix import kernel_matrix
@@ -66,12 +60,12 @@ def site_matrix(energy, n_sites, site):
 
 def random_gibbs_kernel(energy, n_sites):
     matrix = sum(site_matrix(energy, n_sites, i) for i in range(n_sites)) / n_sites
-    return Kernel(gibbs(energy), [matrix])
+    return Kernel(samplers.gibbs(energy), [matrix])
 
 
 def systematic_gibbs_kernel(energy, n_sites):
     return Kernel(
-        gibbs(energy, "systematic"),
+        samplers.gibbs(energy, "systematic"),
         [site_matrix(energy, n_sites, i) for i in range(n_sites)],
         lambda state, i: state._replace(site=i),
     )
@@ -79,19 +73,19 @@ def systematic_gibbs_kernel(energy, n_sites):
 
 def gwg_kernel(energy, n_sites, balancing, ratios):
     def flip_probability(x):
-        forward = gwg_log_proposal(RATIOS[ratios](energy, x), balancing)
+        forward = samplers.gwg_log_proposal(RATIOS[ratios](energy, x), balancing)
         columns = []
         for i in range(n_sites):
             y = flip_sites(x, torch.full((len(x),), i))
-            backward = gwg_log_proposal(RATIOS[ratios](energy, y), balancing)
-            accept = metropolis_log_acceptance(
+            backward = samplers.gwg_log_proposal(RATIOS[ratios](energy, y), balancing)
+            accept = samplers.metropolis_log_acceptance(
                 energy(x) - energy(y), forward[:, i], backward[:, i]
             )
             columns.append((forward[:, i] + accept).exp())
         return torch.stack(columns, 1)
 
     matrix = single_flip_matrix(flip_probability, n_sites)
-    return Kernel(gwg(energy, balancing, ratios), [matrix])
+    return Kernel(samplers.gwg(energy, balancing, ratios), [matrix])
 
 
 def langevin_log_matrix(energy, n_sites, step_size, ratios):
@@ -106,17 +100,20 @@ def dula_matrix(energy, n_sites, step_size, ratios="taylor"):
 
 
 def dula_kernel(energy, n_sites):
-    return Kernel(dula(energy, STEP_SIZE), [dula_matrix(energy, n_sites, STEP_SIZE)])
+    return Kernel(
+        samplers.dula(energy, STEP_SIZE), [dula_matrix(energy, n_sites, STEP_SIZE)]
+    )
 
 
 def dmala_kernel(energy, n_sites, ratios):
     log_q = langevin_log_matrix(energy, n_sites, STEP_SIZE, ratios)
     value = energy(enumerate_states(n_sites))
-    accept = metropolis_log_acceptance(value[:, None] - value, log_q, log_q.T)
+    accept = samplers.metropolis_log_acceptance(value[:, None] - value, log_q, log_q.T)
     matrix = (log_q + accept).exp()
     matrix = matrix + torch.diag((1 - matrix.sum(1)).clamp(min=0))
     return Kernel(
-        dmala(energy, STEP_SIZE, ratios), [kernel_matrix(lambda _: matrix, n_sites)]
+        samplers.dmala(energy, STEP_SIZE, ratios),
+        [kernel_matrix(lambda _: matrix, n_sites)],
     )
 
 
@@ -181,7 +178,7 @@ def color_factors(energy, n_sites):
 def test_one_color_sweep_follows_its_matrix(n_sites):
     energy = path_ising(n_sites)
     even, odd = color_factors(energy, n_sites)
-    sampler = color_gibbs(energy, torch.arange(n_sites) % 2)
+    sampler = samplers.color_gibbs(energy, torch.arange(n_sites) % 2)
     for start, row in zip(enumerate_states(n_sites), even @ odd, strict=True):
         new, _ = sampler.step(
             sampler.init(start.repeat(10_000, 1)), generator=make_generator(4)

@@ -4,15 +4,7 @@ import copy
 
 import torch
 
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    GraphBatch,
-    Ising,
-    LatticeIsing,
-    MLPEnergy,
-    PairwiseGraph,
-)
+from ebmtut import energies
 from ebmtut.random import make_generator
 from ebmtut.samplers import (
     ConditionalChain,
@@ -36,14 +28,14 @@ from tests.samplers.gaussian_chain import CHAIN, NOISE, energy, white
 from tests.shared import refusals
 
 G = make_generator(0)
-LATTICE, X = LatticeIsing(3, 0.1), torch.zeros(2, 9)
-GRAPH = PairwiseGraph(torch.tensor([[0], [1]]), torch.ones(1), torch.zeros(2))
-PATH = GraphBatch.from_edges([(2, [(0, 1)])])
+LATTICE, X = energies.LatticeIsing(3, 0.1), torch.zeros(2, 9)
+GRAPH = energies.PairwiseGraph(torch.tensor([[0], [1]]), torch.ones(1), torch.zeros(2))
+PATH = energies.GraphBatch.from_edges([(2, [(0, 1)])])
 
 
-MACHINE = BoltzmannMachine(torch.ones(9, 9), torch.zeros(9))
-ISING, NAN = Ising(torch.ones(9, 9)), r"\w+ of the model must be finite, got"
-LAYERS = RBM(torch.ones(2, 9), torch.zeros(2), torch.zeros(9))
+MACHINE = energies.BoltzmannMachine(torch.ones(9, 9), torch.zeros(9))
+ISING, NAN = energies.Ising(torch.ones(9, 9)), r"\w+ of the model must be finite, got"
+LAYERS = energies.RBM(torch.ones(2, 9), torch.zeros(2), torch.zeros(9))
 
 
 def broken(model):
@@ -83,7 +75,7 @@ CASES = {
     ),
     "fast sites": (lambda: ising_gibbs(LATTICE, X[:, :4], 1, generator=G), "x .*9.*4"),
     "fast energy": (
-        lambda: ising_gibbs(MLPEnergy(9), X, 1, generator=G),
+        lambda: ising_gibbs(energies.MLPEnergy(9), X, 1, generator=G),
         "energy .*Ising.*MLPEnergy",
     ),
     "a graph is sent to its own sampler": (
@@ -91,7 +83,7 @@ CASES = {
         "energy must be Ising or LatticeIsing, got PairwiseGraph: use boltzmann",
     ),
     "machine": (
-        lambda: boltzmann_gwg(Ising(torch.zeros(9, 9)), X, 1, generator=G),
+        lambda: boltzmann_gwg(energies.Ising(torch.zeros(9, 9)), X, 1, generator=G),
         "model must be BoltzmannMachine",
     ),
     "noisy starts": (

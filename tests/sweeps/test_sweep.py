@@ -307,11 +307,9 @@ def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
         "record('f', found, results_dir)",
     )
     sweep(page)
-    gather(page.parent / "out")
-    (row,), (record,) = (
-        table(page.parent / "out"),
-        load_runs(page.parent / "out").values(),
-    )
+    out = page.parent / "out"
+    gather(out)
+    (row,), (record,) = table(out), load_runs(out).values()
     assert row["seconds"] == str(record["seconds"]) and row["f.seconds"] == "5.0"
     assert row["code"] == record["identity"]["package"] and row["f.code"] == "x"
     assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
@@ -346,9 +344,6 @@ def test_bad_calls_are_one_line(page, tmp_path, capsys):
         (["sweep", str(page), "--out", str(page / "x")], "cannot be written to"),
         (["sweep", str(page), "--scheduler", "here"], "scheduler must be"),
     ):
-        out = (
-            [] if "--out" in words or words[0] == "gather" else ["--out", str(tmp_path)]
-        )
-        assert main([*words, *out]) == 2
-        told_there = capsys.readouterr().err.splitlines()[-1]
-        assert told in told_there
+        free = "--out" not in words and words[0] != "gather"
+        assert main([*words, *(["--out", str(tmp_path)] if free else [])]) == 2
+        assert told in capsys.readouterr().err.splitlines()[-1]

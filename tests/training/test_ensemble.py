@@ -2,6 +2,7 @@
 
 import math
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,18 +33,9 @@ SAMPLES = [draws_from(DATA[: k + 2]) for k in range(4)]
 
 
 def discrepancy(perturbation, n_negatives, stabilizer, n_backward=None):
-    def loss(energy, x, *, generator):
-        return energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=n_negatives,
-            stabilizer=stabilizer,
-            n_backward=n_backward,
-            generator=generator,
-        )
-
-    return loss
+    how = {"n_negatives": n_negatives, "stabilizer": stabilizer}
+    how |= {"perturbation": perturbation, "n_backward": n_backward}
+    return partial(energy_discrepancy_loss, **how)
 
 
 # Different noise, numbers of negatives and stabilisers: batches of different sizes,
@@ -107,14 +99,8 @@ def test_one_that_diverges_leaves_the_others_alone(bad):
         return energy(x).mean() * bad
 
     losses = [LOSSES[0], lost, LOSSES[3]]
-    found = train_ensemble(
-        networks(3),
-        losses,
-        [sample] * 3,
-        CONFIG,
-        generators=generators(3),
-        label="three",
-    )
+    how = {"generators": generators(3), "label": "three"}
+    found = train_ensemble(networks(3), losses, [sample] * 3, CONFIG, **how)
     assert isinstance(found[1], DivergenceError)
     assert found[1].step == 4
     assert "three" in str(found[1]) and "step 4" in str(found[1])
@@ -132,17 +118,11 @@ def test_a_run_that_was_cut_off_goes_on_bit_for_bit(tmp_path):
         return energy(x).mean() * bad
 
     def run(checkpoint=None, moment=None, identity="a"):
+        energies, losses = networks(3), [LOSSES[0], lost, LOSSES[3]]
+        how = {"checkpoint": checkpoint, "identity": {"name": identity}}
+        what = energies, losses, SAMPLES[:3], CONFIG
         with deadline(moment):
-            energies = networks(3)
-            return energies, train_ensemble(
-                energies,
-                [LOSSES[0], lost, LOSSES[3]],
-                SAMPLES[:3],
-                CONFIG,
-                generators=generators(3),
-                checkpoint=checkpoint,
-                identity={"name": identity},
-            )
+            return energies, train_ensemble(*what, generators=generators(3), **how)
 
     lost.calls = 0
     energies, whole = run()

@@ -3,18 +3,10 @@
 import pytest
 import torch
 
+from ebmtut import flows
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
-from ebmtut.flows import (
-    Flow,
-    HollowMLP,
-    OddLatticeNetwork,
-    effective_sample_size,
-    gibbs_kernel,
-    log_partition,
-    simulate,
-)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
@@ -25,13 +17,13 @@ STEPS = TrainConfig(n_steps=60, batch_size=32, n_warmup=5, precision="float32")
 
 
 def new_flow(**options):
-    return Flow(PATH, OddLatticeNetwork(3, width=8, n_hidden=16), **options)
+    return flows.Flow(PATH, flows.OddLatticeNetwork(3, width=8, n_hidden=16), **options)
 
 
 def quality(flow):
-    found = simulate(flow, 2000, 64, generator=make_generator(1))
-    z = log_partition(found.log_weights, PATH.log_partition_start)
-    return effective_sample_size(found.log_weights), z
+    found = flows.simulate(flow, 2000, 64, generator=make_generator(1))
+    z = flows.log_partition(found.log_weights, PATH.log_partition_start)
+    return flows.effective_sample_size(found.log_weights), z
 
 
 @pytest.mark.parametrize("objective", ["batch", "stein", "plain", "learned"])
@@ -42,7 +34,7 @@ def test_a_flow_learns_by_every_objective(objective):
         FlowConfig(objective=objective, n_time_steps=16, n_trajectories=64),
         TrainConfig(n_steps=200, learning_rate=5e-3, n_warmup=20, precision="float32"),
         generator=make_generator(2),
-        refine=gibbs_kernel(PATH, lattice_coloring(3)),
+        refine=flows.gibbs_kernel(PATH, lattice_coloring(3)),
     )
     after, z = quality(found.flow)
     assert after > 0.9 > 0.8 > before
@@ -96,7 +88,7 @@ def test_a_rollout_that_diverges_names_the_step_of_the_training():
 def test_a_batch_must_hold_its_times(n_times):
     with pytest.raises(InputError, match="batch_size must be at least twice n_times"):
         train_flow(
-            Flow(PATH, HollowMLP(9)),
+            flows.Flow(PATH, flows.HollowMLP(9)),
             FlowConfig(n_times=n_times),
             STEPS,
             generator=make_generator(0),

@@ -37,9 +37,6 @@ def assert_same(first, second, **tolerances):
         torch.testing.assert_close(x, parts(second)[name], msg=name, **tolerances)
 
 
-# ------------------------------------------------------------------ the algorithm
-
-
 def test_iteration_is_equations_12_and_13(problem):
     p, q, cost = problem(3, 4)
     g = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
@@ -136,19 +133,12 @@ def test_tracing_changes_nothing_and_tells_the_values(run, problem):
 @pytest.mark.usefixtures("threads_for_little_work")
 def test_result_does_not_depend_on_the_threads(problem):
     p, q, cost = problem(9, 8, batch=(5,))
-    n_threads = torch.get_num_threads()
     ends = []
-    try:
-        for n in (1, 2, 3):
-            torch.set_num_threads(n)
-            ends.append(gibbs_ot(p, q, cost, [0.1] * 6, generator=make_generator(0)))
-    finally:
-        torch.set_num_threads(n_threads)
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        ends.append(gibbs_ot(p, q, cost, [0.1] * 6, generator=make_generator(0)))
     assert_same(ends[0], ends[1])
     assert_same(ends[0], ends[2])
-
-
-# -------------------------------------------------------------- the distributions
 
 
 def copies(n, p, q):
@@ -218,9 +208,6 @@ def test_annealing_reaches_the_exact_cost(problem, m1, m2, seed):
     gap = exact_ot(p, q, cost).value - float(dual_value(p, q, cost, g=end.U))
     m = m1 + m2
     assert -1e-12 <= gap <= (m + 5 * m**0.5) * last
-
-
-# ------------------------------------------------------------- supports and oracle
 
 
 @every_run

@@ -2,20 +2,10 @@ import pytest
 import torch
 from scipy import stats
 
+from ebmtut import transport
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    GridCost,
-    cost_matrix,
-    dual_value,
-    grid_cost,
-    grid_dual_value,
-    grid_duals,
-    grid_gibbs_pass,
-    instances_innermost,
-    min_plus,
-    min_plus_reference,
-)
 from ebmtut.transport.grid import _exponential_minus
+from ebmtut.transport.grid_cost import instances_innermost
 
 SHAPES = [(5, 7, 9), (1, 8, 8), (140, 3, 4), (2, 1, 6), (3, 14, 5)]
 
@@ -29,43 +19,45 @@ def images(shape, seed=0, zeros=0.3, dtype=torch.float64):
 
 
 def test_dense_cost_is_the_squared_distance_of_pixels():
-    cost = grid_cost(3, 4, dtype=torch.float64)
+    cost = transport.grid_cost(3, 4, dtype=torch.float64)
     at = torch.cartesian_prod(torch.arange(3.0), torch.arange(4.0)).double() / 4
-    torch.testing.assert_close(cost.dense(), cost_matrix(at, at))
+    torch.testing.assert_close(cost.dense(), transport.cost_matrix(at, at))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_separable_min_plus_equals_the_dense_one(shape):
-    cost = grid_cost(*shape[1:], dtype=torch.float64)
+    cost = transport.grid_cost(*shape[1:], dtype=torch.float64)
     h = torch.randn(shape, generator=make_generator(1), dtype=torch.float64)
     h[:, 0, 1:] = torch.inf
     dense = (cost.dense() + h.reshape(len(h), 1, -1)).amin(-1).reshape(shape)
-    for result in (min_plus(h, cost), min_plus_reference(h, cost)):
+    for result in (transport.min_plus(h, cost), transport.min_plus_reference(h, cost)):
         torch.testing.assert_close(result, dense, rtol=0, atol=1e-15)
 
 
 def test_separable_min_plus_with_costs_that_are_no_distance():
     generator = make_generator(2)
-    cost = GridCost(
+    cost = transport.GridCost(
         torch.randn(5, 5, generator=generator), torch.randn(6, 6, generator=generator)
     )
     h = torch.randn(9, 5, 6, generator=generator)
-    assert torch.equal(min_plus(h, cost), min_plus_reference(h, cost))
+    assert torch.equal(
+        transport.min_plus(h, cost), transport.min_plus_reference(h, cost)
+    )
 
 
 def test_layout_does_not_matter():
-    cost = grid_cost(4, 5, dtype=torch.float64)
+    cost = transport.grid_cost(4, 5, dtype=torch.float64)
     h = images((6, 4, 5))
     laid_out = instances_innermost(h)
     assert laid_out.stride() == (1, 30, 6)
-    assert torch.equal(min_plus(h, cost), min_plus(laid_out, cost))
+    assert torch.equal(transport.min_plus(h, cost), transport.min_plus(laid_out, cost))
 
 
 def test_one_pass_is_algorithm_1_with_the_dense_matrix():
-    cost = grid_cost(4, 5, dtype=torch.float64)
+    cost = transport.grid_cost(4, 5, dtype=torch.float64)
     p, q = images((6, 4, 5), 1), images((6, 4, 5), 2)
     U = torch.randn(p.shape, generator=make_generator(3), dtype=torch.float64)
-    found = grid_gibbs_pass(U, p, q, cost, 0.01, generator=make_generator(4))
+    found = transport.grid_gibbs_pass(U, p, q, cost, 0.01, generator=make_generator(4))
 
     generator = make_generator(4)
     zeros = torch.zeros_like(p)
@@ -99,7 +91,7 @@ def test_noise_is_exponential_with_the_mean_of_the_conditional(dtype):
 
 def test_duals_are_feasible_and_bound_the_loss_from_below():
     ot = pytest.importorskip("ot")
-    cost = grid_cost(4, 5, dtype=torch.float64)
+    cost = transport.grid_cost(4, 5, dtype=torch.float64)
     p, q = images((6, 4, 5), 1), images((6, 4, 5), 2)
     M = cost.dense()
     exact = torch.tensor(
@@ -113,13 +105,15 @@ def test_duals_are_feasible_and_bound_the_loss_from_below():
     gaps = []
     for temperature in (1e-2, 1e-3, 1e-4, 1e-5):
         for _ in range(250):
-            U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
-        duals = grid_duals(U, p, q, cost)
+            U = transport.grid_gibbs_pass(
+                U, p, q, cost, temperature, generator=generator
+            ).U
+        duals = transport.grid_duals(U, p, q, cost)
         spread = duals.U.flatten(1)[:, :, None] - duals.L.flatten(1)[:, None, :] - M
         assert spread.max() < 1e-15
-        value = grid_dual_value(U, p, q, cost)
+        value = transport.grid_dual_value(U, p, q, cost)
         dense = [
-            dual_value(a.flatten(), b.flatten(), M, g=u.flatten())
+            transport.dual_value(a.flatten(), b.flatten(), M, g=u.flatten())
             for a, b, u in zip(p, q, U, strict=True)
         ]
         torch.testing.assert_close(value, torch.stack(dense), rtol=0, atol=1e-14)

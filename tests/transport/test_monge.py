@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.random import make_generator
-from ebmtut.transport import annealed_temperatures, cost_matrix, standard_exponential
+from ebmtut.transport import annealed_temperatures, cost_matrix
+from ebmtut.transport.gibbs_ot import standard_exponential
 
 
 def power_cost(x, y, power=2.0):

@@ -9,7 +9,6 @@ from scipy.optimize import linprog
 from ebmtut.transport import (
     bregman_admm,
     chain_value,
-    cost_matrix,
     exact_ot,
     marginal_error,
     sinkhorn,
@@ -42,15 +41,6 @@ def test_exact_value_plan_and_potentials(problem, zeros, forbidden):
     assert float((cost - exact.g[:, None] + exact.h).min()) > -1e-12
     dual = chain_value(p, q, exact.g, exact.h)
     assert float(dual) == pytest.approx(exact.value, abs=1e-12)
-
-
-def test_coulomb_cost_of_uniform_densities():
-    """Every electron jumps half the grid: the plan is known."""
-    x = torch.arange(16, dtype=torch.float64) / 16
-    p = torch.full((16,), 1 / 16, dtype=torch.float64)
-    exact = exact_ot(p, p, cost_matrix(x, x, "coulomb"))
-    assert exact.value == pytest.approx(2.0, rel=1e-12)
-    assert torch.equal(exact.plan > 0, torch.eye(16, dtype=torch.bool).roll(8, 1))
 
 
 def test_exact_ot_says_where_no_plan_exists():

@@ -6,19 +6,8 @@ import pytest
 import torch
 from scipy.integrate import quad
 
+from ebmtut import transport
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    annealed_temperatures,
-    bounded_gibbs_ot,
-    constant_temperatures,
-    dual_value,
-    exact_ot,
-    gibbs_ot,
-    half_step_distribution,
-    largest_of_exponentials,
-    simulate_martingale,
-    temperature_bound,
-)
 
 DISTRIBUTIONS = {
     "spread": ([0.3, -0.2, 0.8, 0.75, 0.1], [0.3, 0.1, 0.2, 0.15, 0.25], 0.2),
@@ -40,7 +29,7 @@ def joint_cdf(x, z, weights, temperature):
 
 @every_distribution
 def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
-    phi, probability = largest_of_exponentials(
+    phi, probability = transport.largest_of_exponentials(
         *(torch.tensor(x, dtype=torch.float64) for x in (z, weights)), temperature
     )
     active = [a for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
@@ -66,17 +55,17 @@ def test_half_step_distributions_are_the_samplers(problem):
     n = 40_000
     g = torch.zeros(n, 5, dtype=torch.float64)
     L = (g[0, :, None] - cost).amax(0)
-    end = gibbs_ot(
+    end = transport.gibbs_ot(
         p.expand(n, -1), q.expand(n, -1), cost, [0.3, 0.2], generator=make_generator(0)
     )
-    distribution = half_step_distribution(cost, 0.3, L=L, q=q)
+    distribution = transport.half_step_distribution(cost, 0.3, L=L, q=q)
     error = (end.U.mean(0) - distribution.mean).abs()
     assert bool((error < 5 * end.U.std(0) / n**0.5).all())
     U = end.U[0]
     theta = torch.empty(n, 5, dtype=torch.float64)
     theta.exponential_(generator=make_generator(1))
     drawn = ((U - theta * 0.2 / p)[:, :, None] - cost).amax(1)
-    distribution = half_step_distribution(cost, 0.2, U=U, p=p)
+    distribution = transport.half_step_distribution(cost, 0.2, U=U, p=p)
     error = (drawn.mean(0) - distribution.mean).abs()
     assert bool((error < 5 * drawn.std(0) / n**0.5).all())
 
@@ -85,8 +74,13 @@ def test_r_is_a_martingale(problem):
     """Its mean stays, V's does not, and its steps are uncorrelated."""
     p, q, cost = problem(4, 3)
     n = 40_000
-    runs = simulate_martingale(
-        p, q, cost, annealed_temperatures(8, 4), n_chains=n, generator=make_generator(0)
+    runs = transport.simulate_martingale(
+        p,
+        q,
+        cost,
+        transport.annealed_temperatures(8, 4),
+        n_chains=n,
+        generator=make_generator(0),
     )
     assert runs.V.shape == runs.r.shape == (n, 16)
     # z^1 = (L^1, U^0) is the same for all chains.
@@ -104,8 +98,8 @@ def test_r_is_a_martingale(problem):
 def test_steps_down_are_bounded(problem):
     """Lemma B.3: r^n - r^(n + 1) <= C^n T^(n), surely, and C is sharp."""
     p, q, cost = problem(4, 3)
-    schedule = annealed_temperatures(8, 4)
-    runs = simulate_martingale(
+    schedule = transport.annealed_temperatures(8, 4)
+    runs = transport.simulate_martingale(
         p, q, cost, schedule, n_chains=20_000, generator=make_generator(0)
     )
     down = -runs.r.diff(dim=1)
@@ -116,7 +110,7 @@ def test_steps_down_are_bounded(problem):
 
 def test_regrets_are_those_of_the_theorem(problem):
     p, q, cost = problem(4, 3)
-    runs = simulate_martingale(
+    runs = transport.simulate_martingale(
         p, q, cost, [0.2, 0.2], n_chains=1, generator=make_generator(0)
     )
     L = (-cost).amax(0)
@@ -129,21 +123,23 @@ def test_bound_is_where_v_stands_still(problem):
     """The change of V is C (T - bound); at equilibrium it is zero on average."""
     p, q, cost = problem(5, 4)
     n, temperature = 20_000, 0.1
-    runs = simulate_martingale(
+    runs = transport.simulate_martingale(
         p,
         q,
         cost,
-        constant_temperatures(temperature, 25),
+        transport.constant_temperatures(temperature, 25),
         n_chains=n,
         generator=make_generator(0),
     )
     change = (runs.c * (temperature - runs.bound))[:, -1]
     assert abs(float(change.mean())) < 5 * float(change.std()) / n**0.5
-    end = gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
+    end = transport.gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
     for following in ("L", "U"):
-        bound = temperature_bound(p, q, cost, end.U, end.L, 0.1, following=following)
+        bound = transport.temperature_bound(
+            p, q, cost, end.U, end.L, 0.1, following=following
+        )
         side = {"U": end.U, "p": p} if following == "L" else {"L": end.L, "q": q}
-        distribution = half_step_distribution(cost, 0.1, **side)
+        distribution = transport.half_step_distribution(cost, 0.1, **side)
         if following == "L":
             best = (end.U[:, None] - cost).amax(0)
             expected = -(q * (end.L - best)).sum() / (distribution.phi * q).sum()
@@ -155,7 +151,7 @@ def test_bound_is_where_v_stands_still(problem):
 
 def test_bounded_annealing_respects_the_bound_and_converges(problem):
     p, q, cost = problem(6, 5)
-    run = bounded_gibbs_ot(
+    run = transport.bounded_gibbs_ot(
         p, q, cost, 4000, start=1.0, fraction=0.8, every=40, generator=make_generator(0)
     )
     assert run.temperatures.shape == (4000,) and run.bounds.shape == (100,)
@@ -164,6 +160,6 @@ def test_bounded_annealing_respects_the_bound_and_converges(problem):
     assert bool((blocks[1:, 0] <= blocks[:-1, 0]).all())
     lowered = blocks[1:, 0] < blocks[:-1, 0]
     torch.testing.assert_close(blocks[1:, 0][lowered], 0.8 * run.bounds[:-1][lowered])
-    exact = exact_ot(p, q, cost).value
-    value = float(dual_value(p, q, cost, g=run.result.U))
+    exact = transport.exact_ot(p, q, cost).value
+    value = float(transport.dual_value(p, q, cost, g=run.result.U))
     assert 0.99 * exact < value <= exact + 1e-12

@@ -1,7 +1,6 @@
 """The widget of the collapse: its fixed points against those of the formula."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,7 @@ from tests.widgets.pages import ask, node
 
 
 @node
-def test_training_converges_below_the_unstable_point_and_runs_away_above(
-    tmp_path: Path,
-) -> None:
+def test_training_converges_below_the_unstable_point_and_runs_away_above(tmp_path):
     question = """{ unstable: js.UNSTABLE,
       ends: [[2, false], [6.5, false], [7.5, false], [7.5, true]].map(
         ([first, clipped]) => js.learned(first, 1, clipped).at(-1)) }"""

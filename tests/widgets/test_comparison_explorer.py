@@ -1,7 +1,5 @@
 """The widget of curves: its arithmetic against numpy, and what it refuses."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -21,9 +19,7 @@ PROBLEM["methods"] = METHODS
 
 @node
 @pytest.mark.parametrize(("asks", "names"), [("", "BA"), ("x", "A")])
-def test_methods_are_ranked_by_their_error_at_the_cost(
-    asks: str, names: str, tmp_path: Path
-) -> None:
+def test_methods_are_ranked_by_their_error_at_the_cost(asks, names, tmp_path):
     question = 'js.ranked(given[0], "seconds", given[1], given[2])'
     page = ask(tmp_path, "comparison_curves", question, PROBLEM, asks, 0.4)
     assert page["at"] == pytest.approx(10**0.4)

@@ -10,21 +10,17 @@ import numpy as np
 import pytest
 from ipywidgets.embed import dependency_state, embed_data
 
+from ebmtut import widgets
 from ebmtut.checks import InputError
 from ebmtut.experiments.ed import w_and_m
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.w_and_m import HYPERPARAMETERS, learner
 from ebmtut.results import Result
-from ebmtut.widgets import (
-    LandscapeExplorer,
-    encode_landscape,
-    landscape_explorer,
-    pack_landscapes,
-)
+from ebmtut.widgets._landscape_pixels import encode_landscape, pack_landscapes
 
 
 def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
-    widget = landscape_explorer(result, n_pixels=8)
+    widget = widgets.landscape_explorer(result, n_pixels=8)
     packed = pack_landscapes(result, n_pixels=8)
     pixels = np.frombuffer(widget.pixels, dtype=np.uint8).reshape(-1, 8, 8)
     assert np.array_equal(pixels, np.stack(packed.pictures))
@@ -38,9 +34,9 @@ def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
 
 
 def test_sliders_start_at_the_papers_setting(result: Result) -> None:
-    assert landscape_explorer(result, n_pixels=8).selected == [0, 1, 1]
+    assert widgets.landscape_explorer(result, n_pixels=8).selected == [0, 1, 1]
     # Without M = 32 among the values, the nearest one is selected.
-    start = landscape_explorer(result, HYPERPARAMETERS, n_pixels=8).selected
+    start = widgets.landscape_explorer(result, HYPERPARAMETERS, n_pixels=8).selected
     names = ("eps", "M", "w")
     chosen = [HYPERPARAMETERS[n][k] for n, k in zip(names, start, strict=True)]
     assert chosen == [0.1, 16, 1]
@@ -59,7 +55,7 @@ def test_all_choices_of_the_chapter_fit_into_a_page(result: Result) -> None:
                 variants[name] = {"recipe": recipe, "gap": 0.1}
                 arrays[name] = rng.normal(size=(96, 96))
     full = Result("ed/w-and-m", "full", {}, {"variants": variants}, arrays)
-    widget = landscape_explorer(full, HYPERPARAMETERS)
+    widget = widgets.landscape_explorer(full, HYPERPARAMETERS)
     assert "not run" not in widget.notes
     assert len(widget.pixels) == 81 * 48 * 48
     # Of this widget alone: other tests leave theirs behind.
@@ -68,13 +64,10 @@ def test_all_choices_of_the_chapter_fit_into_a_page(result: Result) -> None:
     assert len(json.dumps(data["manager_state"])) < 500_000
 
 
-# ------------------------------------------------------------ a live kernel
-
-
 class Kernel:
     """What the page says to a widget and hears from it."""
 
-    def __init__(self, widget: LandscapeExplorer) -> None:
+    def __init__(self, widget: widgets.LandscapeExplorer) -> None:
         self.widget = widget
         self.heard: list[Any] = []
         widget.send = lambda content, buffers=None: self.heard.append(content)
@@ -95,7 +88,7 @@ def one_bright_cell(
 
 def test_only_a_widget_that_can_learn_answers_the_page(result: Result) -> None:
     for learn, answer in ((None, []), (one_bright_cell, [{"learns": True}])):
-        kernel = Kernel(landscape_explorer(result, n_pixels=8, learn=learn))
+        kernel = Kernel(widgets.landscape_explorer(result, n_pixels=8, learn=learn))
         kernel.say(learns=None)
         assert kernel.heard == answer
 
@@ -109,7 +102,7 @@ def test_the_button_learns_the_setting_of_the_sliders(result: Result) -> None:
         seen.append(setting)
         return one_bright_cell(setting, report)
 
-    widget = landscape_explorer(result, n_pixels=8, learn=learn)
+    widget = widgets.landscape_explorer(result, n_pixels=8, learn=learn)
     progress = []
     widget.observe(lambda change: progress.append(change["new"]), "progress")
     # Places run as `notes` do: w fastest, then M, then eps.
@@ -124,13 +117,13 @@ def test_the_button_learns_the_setting_of_the_sliders(result: Result) -> None:
     # The stored landscapes stay, and what was learned before, too.
     Kernel(widget).say(learn=1)
     assert set(widget.own) == {"1", "6"}
-    assert widget.notes == landscape_explorer(result, n_pixels=8).notes
+    assert widget.notes == widgets.landscape_explorer(result, n_pixels=8).notes
 
 
 @pytest.mark.parametrize("gap", [math.inf, math.nan, 10.0])
 def test_what_diverges_here_is_called_so(result: Result, gap: float) -> None:
     pictures = iter((None, np.zeros((8, 8))))
-    widget = landscape_explorer(
+    widget = widgets.landscape_explorer(
         result, n_pixels=8, learn=lambda setting, report: (next(pictures), gap)
     )
     for place in (0, 1):
@@ -144,7 +137,7 @@ def test_an_error_frees_the_button(result: Result) -> None:
     ) -> tuple[np.ndarray | None, float]:
         raise ValueError("no such thing")
 
-    widget = landscape_explorer(result, n_pixels=8, learn=learn)
+    widget = widgets.landscape_explorer(result, n_pixels=8, learn=learn)
     with pytest.raises(ValueError, match="no such thing"):
         widget._learn(learn, [{}], 0)
     assert widget.progress is None
@@ -153,9 +146,7 @@ def test_an_error_frees_the_button(result: Result) -> None:
         widget._learn(learn, [{}], 5)
 
 
-def test_the_chapters_learner_learns(
-    result: Result, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chapters_learner_learns(result, monkeypatch):
     """Its job is that of the setting; its picture is what the page shows."""
     asked, picture = [], np.arange(64.0).reshape(8, 8)
 
@@ -165,7 +156,7 @@ def test_the_chapters_learner_learns(
         return SimpleNamespace(scalars={"gap": 0.25}, arrays={"landscape": picture})
 
     monkeypatch.setattr(w_and_m, "density_job", job)
-    widget = landscape_explorer(result, n_pixels=8, learn=learner(Recipe()))
+    widget = widgets.landscape_explorer(result, n_pixels=8, learn=learner(Recipe()))
     Kernel(widget).say(learn=3)
     assert asked == [("2spirals", 0.1, 32, 1)]
     own = {"note": "0.25", "pixels": encode_landscape(picture, 8).tobytes()}

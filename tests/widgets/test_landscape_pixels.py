@@ -7,7 +7,7 @@ import pytest
 
 from ebmtut.checks import InputError
 from ebmtut.results import Result
-from ebmtut.widgets import encode_landscape, pack_landscapes
+from ebmtut.widgets._landscape_pixels import encode_landscape, pack_landscapes
 
 HYPERPARAMETERS = {"eps": (0.1, 0.5), "M": (1, 32), "w": (0, 1)}
 
@@ -42,9 +42,7 @@ def test_a_single_spike_does_not_darken_the_rest() -> None:
 
 
 @pytest.mark.parametrize("choices", [HYPERPARAMETERS, None])
-def test_every_setting_has_a_picture_or_says_why_not(
-    result: Result, choices: dict[str, tuple[float, ...]] | None
-) -> None:
+def test_every_setting_has_a_picture_or_says_why_not(result, choices):
     packed = pack_landscapes(result, choices, n_pixels=8)
     assert packed.choices == HYPERPARAMETERS
     # eps outermost, w innermost; the order of the fixture's variants.

@@ -1,7 +1,5 @@
 """The widget of particles in the plane: its steps against the package's."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -38,9 +36,7 @@ def bilinear(x: torch.Tensor, level: torch.Tensor | None = None) -> torch.Tensor
 
 @node
 @pytest.mark.parametrize("sigma", [0.3, 0.9, 1.0])
-def test_a_step_of_the_page_is_a_step_of_the_package(
-    sigma: float, tmp_path: Path
-) -> None:
+def test_a_step_of_the_page_is_a_step_of_the_package(sigma, tmp_path):
     task = {"x": X, "noise": NOISE, "seen": [0.7, -0.4], "sigma": sigma, "size": 0.3}
     task |= {"values": bilinear(GRID.points).tolist(), "n": GRID.n}
     found = ask(tmp_path, "langevin_plane", QUESTION, task | {"extent": GRID.extent})

@@ -1,7 +1,6 @@
 """The widget of recovery likelihood: its chains against the package's."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -32,9 +31,7 @@ def ours(x: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
 
 @node
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 0.98, 1.0])
-def test_a_step_of_the_page_is_a_step_of_the_package(
-    sigma: float, tmp_path: Path
-) -> None:
+def test_a_step_of_the_page_is_a_step_of_the_package(sigma, tmp_path):
     found = ask(tmp_path, "langevin_line", QUESTION, X, NOISE, 0.7, sigma, 0.3)
     theirs = torch.tensor(found, dtype=torch.float64)
     x = torch.tensor(X, dtype=torch.float64)[:, None]

@@ -1,4 +1,4 @@
-"""Widgets fit into a page, and refuse what they cannot draw."""
+"""Widgets hand to a page what fits into it, and refuse what they cannot draw."""
 
 import json
 import math
@@ -11,15 +11,14 @@ import torch
 from ipywidgets.embed import dependency_state, embed_data
 from traitlets import TraitError
 
-from ebmtut.checks import InputError
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from ebmtut.widgets import (
+    TWO_DISTRIBUTIONS,
     SmallGraph,
     collapse_explorer,
     discrepancy_explorer,
     dual_explorer,
-    encode_landscape,
     feature_explorer,
     message_explorer,
     particle_explorer,
@@ -28,6 +27,8 @@ from ebmtut.widgets import (
     two_modes_explorer,
     two_starts_explorer,
 )
+from ebmtut.widgets._landscape_pixels import encode_landscape
+from tests.shared import refusals
 
 P = torch.full((8,), 1 / 8)
 SQUARES = [[-3.0, 0.0, -3.0, 3.0], [0.0, 3.0, -3.0, 3.0]]
@@ -99,10 +100,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("call", "words"), CASES.values(), ids=CASES)
-def test_refusals(call: Callable[[], Any], words: str) -> None:
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()
+test_refusals = refusals(CASES)
 
 
 def test_options_that_a_page_does_not_have_are_refused() -> None:
@@ -110,3 +108,41 @@ def test_options_that_a_page_does_not_have_are_refused() -> None:
         drawn(transport_explorer).schedule = "warm"
     with pytest.raises(TraitError):
         drawn(dual_explorer).schedule = "warm"
+
+
+def test_the_page_of_prices_carries_exponentials_for_every_chain() -> None:
+    widget = dual_explorer(50, generator=make_generator(3))
+    assert sum(widget.p) == pytest.approx(1) and sum(widget.q) == pytest.approx(1)
+    noise = np.frombuffer(widget.noise, np.float32)
+    assert noise.shape == (widget.n_chains * 50 * 6,)
+    assert noise.min() >= 0
+    # The mean is 1, to five standard errors.
+    assert abs(noise.mean() - 1) < 5 / noise.size**0.5
+
+
+def test_the_page_of_transport_starts_with_the_first_distributions() -> None:
+    widget = transport_explorer(
+        TWO_DISTRIBUTIONS[::-1], n_iterations=50, generator=make_generator(3)
+    )
+    assert widget.p == list(TWO_DISTRIBUTIONS[-1].p)
+    assert [distributions["name"] for distributions in widget.shapes] == [
+        distributions.name for distributions in TWO_DISTRIBUTIONS[::-1]
+    ]
+    noise = np.frombuffer(widget.noise, np.float32)
+    assert noise.shape == (50 * 2 * 32,)
+    assert noise.min() >= 0
+    # Mean and variance of the exponential distribution, to five standard errors.
+    assert abs(noise.mean() - 1) < 5 / noise.size**0.5
+    assert abs(noise.var() - 1) < 5 * (8 / noise.size) ** 0.5
+
+
+def test_pictures_are_packed_by_sampler_step_and_feature() -> None:
+    one, two = torch.rand(2, 3, 4, 5, 5, generator=torch.manual_seed(0))
+    wrong = {"PMP": [0.3, 0.2, 0.1], "Gibbs": [0.3, 0.3, 0.25]}
+    widget = feature_explorer([1, 5, 9], {"PMP": one, "Gibbs": two}, wrong, step=2)
+    assert widget.step == 2
+    assert (widget.n_features, widget.side) == (4, 5)
+    assert widget.names == ["PMP", "Gibbs"]
+    assert widget.wrong[1] == pytest.approx([30, 30, 25])
+    pixels = np.frombuffer(widget.pixels, np.uint8).reshape(2, 3, 4, 5, 5)
+    assert np.abs(pixels[1] / 255 - two.numpy()).max() < 0.003

@@ -1,7 +1,5 @@
 """The widget of two modes: its samplers and means against the package's and numpy's."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -34,9 +32,7 @@ def energy(x: torch.Tensor, coupling: float, tilt: float) -> torch.Tensor:
 
 @node
 @pytest.mark.parametrize(("coupling", "tilt"), [(0.0, 0.0), (2.5, 0.22), (4.0, -0.5)])
-def test_the_page_samples_this_energy(
-    coupling: float, tilt: float, tmp_path: Path
-) -> None:
+def test_the_page_samples_this_energy(coupling, tilt, tmp_path):
     task = {"x": X, "noise": NOISE, "uniforms": UNIFORMS, "other": OTHER}
     task |= {"J": coupling, "h": tilt, "size": 0.3}
     page = ask(tmp_path, "two_modes", QUESTION, task)

@@ -1,7 +1,5 @@
 """The widget of two spins: its numbers against a path of the package."""
 
-from pathlib import Path
-
 import pytest
 
 from ebmtut.paths import AnnealingPath
@@ -12,9 +10,7 @@ from tests.widgets.pages import ask, node
 
 @node
 @pytest.mark.parametrize(("coupling", "t"), [(1.0, 0.0), (1.0, 0.7), (2.5, 1.0)])
-def test_probabilities_and_their_change_are_those_of_the_path(
-    coupling: float, t: float, tmp_path: Path
-) -> None:
+def test_probabilities_and_their_change_are_those_of_the_path(coupling, t, tmp_path):
     page = ask(tmp_path, "two_spins", "js.balance(...given)", coupling, t, 0.3)
     path = AnnealingPath(lambda x: -coupling * (2 * x - 1).prod(1), 2)
     states = enumerate_states(2).double()

@@ -33,9 +33,7 @@ def toy(theta: float) -> BoltzmannMachine:
 
 @node
 @pytest.mark.parametrize("theta", [0.0, 0.331, 0.9])
-def test_messages_of_the_page_are_those_of_the_package(
-    theta: float, tmp_path: Path
-) -> None:
+def test_messages_of_the_page_are_those_of_the_package(theta, tmp_path):
     page = ask(tmp_path, "four_spins max_product", QUESTION, theta)
     noise = torch.tensor(page["noise"], dtype=torch.float64).view(-1, 4)
     assert torch.equal(noise[::2], -noise[1::2])

@@ -154,9 +154,7 @@ def _read_celeba(path: Path, numbers: range, side: int, source: str) -> ImageDat
                 content = archive.read(f"img_align_celeba/{number:06d}.jpg")
                 with Image.open(io.BytesIO(content)) as picture:
                     square = picture.convert("RGB").resize(
-                        (side, side),
-                        Image.Resampling.BOX,
-                        box=_central(picture.size),
+                        (side, side), Image.Resampling.BOX, box=_central(picture.size)
                     )
                 pictures[k] = np.asarray(square).transpose(2, 0, 1) / 255.0
     except InputError:

@@ -59,10 +59,7 @@ def cache_folder() -> Path:
 
 @checked
 def fetch(
-    file: RemoteFile,
-    *,
-    data_dir: str | Path | None = None,
-    offline: bool | None = None,
+    file: RemoteFile, *, data_dir: str | Path | None = None, offline: bool | None = None
 ) -> Path:
     """Find a file, downloading it if need be.
 
@@ -123,10 +120,7 @@ def _download(file: RemoteFile, path: Path) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
         partial = Path(name)
         try:
-            with (
-                os.fdopen(handle, "wb") as target,
-                _open(url) as source,
-            ):
+            with os.fdopen(handle, "wb") as target, _open(url) as source:
                 while block := _read(source):
                     target.write(block)
             _require_hash(partial, file)

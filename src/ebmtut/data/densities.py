@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, check_type, checked
-from ebmtut.data.log_densities import LOG_PROB, polar
+from ebmtut.data._log_densities import LOG_PROB, polar
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
 
@@ -144,11 +144,7 @@ class DensityData:
         return exact_entropy(self.name)
 
     def sample_bits(
-        self,
-        n: int,
-        *,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float32,
+        self, n: int, *, generator: torch.Generator, dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """Draw independent 32-bit states, shape (n, 32), values 0 and 1."""
         points = sample_density(self.name, n, generator=generator)
@@ -164,18 +160,12 @@ class _Draws:
 
     def uniform(self, *shape: int) -> Tensor:
         return torch.rand(
-            shape,
-            generator=self.generator,
-            device=self.device,
-            dtype=torch.float64,
+            shape, generator=self.generator, device=self.device, dtype=torch.float64
         )
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(
-            shape,
-            generator=self.generator,
-            device=self.device,
-            dtype=torch.float64,
+            shape, generator=self.generator, device=self.device, dtype=torch.float64
         )
 
     def integers(self, high: int, n: int) -> Tensor:

@@ -13,13 +13,7 @@ import numpy as np
 import torch
 
 from ebmtut.checks import InputError, OneOf, check_range, checked
-from ebmtut.data.tables import (
-    Cells,
-    holds_names,
-    number_in,
-    read_cells,
-    read_lines,
-)
+from ebmtut.data.tables import Cells, holds_names, number_in, read_cells, read_lines
 from ebmtut.energies import PairwiseGraph
 from ebmtut.energies.graph_batch import (
     check_simple_graph,

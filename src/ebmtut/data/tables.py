@@ -17,16 +17,7 @@ from torch import Tensor
 from ebmtut.checks import Count, InputError, check_type, checked
 from ebmtut.tensor_checks import check_floating
 
-__all__ = [
-    "Cells",
-    "holds_names",
-    "number_in",
-    "read_bits",
-    "read_cells",
-    "read_histograms",
-    "read_lines",
-    "read_numbers",
-]
+__all__ = ["read_bits", "read_histograms", "read_numbers"]
 
 
 #: What stands in a cell for a number that is not there.
@@ -59,7 +50,7 @@ class Cells(NamedTuple):
     rows: list[tuple[int, list[str]]]
 
     def number(self, cell: str) -> float | None:
-        """Return the number that a cell holds, as `number_in`."""
+        """Return the number that a cell holds, or None."""
         if self.decimal == ".":
             return number_in(cell)
         return None if "." in cell else number_in(cell.replace(",", "."))

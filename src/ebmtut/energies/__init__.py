@@ -1,11 +1,6 @@
 """Energies: modules E with p(x) proportional to exp(-E(x))."""
 
-from ebmtut.energies.base import (
-    Energy,
-    EnergyFunction,
-    dtype_of_states,
-    energies_of,
-)
+from ebmtut.energies.base import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.energies.graph_batch import GraphBatch
 from ebmtut.energies.graphs import GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.energies.images import ConvEnergy, PerceptronEnergy
@@ -30,7 +25,6 @@ from ebmtut.energies.wide_resnet import (
     PAPER_NETWORKS,
     WideResNetConfig,
     WideResNetEnergy,
-    sinusoidal_embedding,
 )
 
 __all__ = [
@@ -62,5 +56,4 @@ __all__ = [
     "energies_of",
     "lattice_adjacency",
     "lattice_coloring",
-    "sinusoidal_embedding",
 ]

@@ -11,11 +11,7 @@ from typing import Annotated, Any
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import (
-    NonNegative,
-    Range,
-    checked,
-)
+from ebmtut.checks import NonNegative, Range, checked
 from ebmtut.energies.base import Energy
 from ebmtut.energies.graph_batch import GraphBatch
 from ebmtut.states import bits_to_spins
@@ -126,9 +122,7 @@ class MaxIndependentSet(GraphEnergy):
     def of(self, graphs: GraphBatch) -> MaxIndependentSet:
         """Return the same problem on other graphs."""
         return MaxIndependentSet(
-            graphs,
-            penalty=self.penalty,
-            inverse_temperature=self.inverse_temperature,
+            graphs, penalty=self.penalty, inverse_temperature=self.inverse_temperature
         )
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:

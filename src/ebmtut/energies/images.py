@@ -23,20 +23,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import bounded, conv, linear, normal_weights, source_of_weights
-from ebmtut.checks import (
-    Count,
-    Positive,
-    Range,
-    check_choice,
-    check_range,
-    checked,
-)
+from ebmtut.checks import Count, Positive, Range, check_choice, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
-__all__ = [
-    "ConvEnergy",
-    "PerceptronEnergy",
-]
+__all__ = ["ConvEnergy", "PerceptronEnergy"]
 
 HEADS = ("denoiser", "signed", "linear")
 

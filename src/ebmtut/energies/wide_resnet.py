@@ -12,12 +12,7 @@ from ebmtut._layers import bounded, conv, linear, source_of_weights
 from ebmtut.checks import BelowOne, Count, Range, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
-__all__ = [
-    "PAPER_NETWORKS",
-    "WideResNetConfig",
-    "WideResNetEnergy",
-    "sinusoidal_embedding",
-]
+__all__ = ["PAPER_NETWORKS", "WideResNetConfig", "WideResNetEnergy"]
 
 
 @checked

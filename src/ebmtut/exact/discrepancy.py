@@ -93,8 +93,7 @@ def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_
 
 @checked
 def bernoulli_channel(
-    n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
-    eps: Fraction,
+    n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)], eps: Fraction
 ) -> Float64[Tensor, "n_all n_all"]:
     """Channel log q(y|x) that flips every bit independently with probability eps.
 

@@ -10,18 +10,9 @@ from torch import Tensor
 from ebmtut.checks import InputError, Range, checked, shown
 from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.states import index_to_states
-from ebmtut.tensor_checks import (
-    check_device,
-    check_finite,
-    check_floating,
-    check_shape,
-)
+from ebmtut.tensor_checks import check_device, check_finite, check_floating, check_shape
 
-__all__ = [
-    "exact_log_partition",
-    "exact_mean",
-    "exact_probabilities",
-]
+__all__ = ["exact_log_partition", "exact_mean", "exact_probabilities"]
 
 _MAX_STREAMED_SITES = 30
 

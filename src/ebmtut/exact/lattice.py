@@ -15,11 +15,7 @@ from torch import Tensor
 from ebmtut.checks import InputError, Number, Range, checked
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
-__all__ = [
-    "lattice_log_partition",
-    "torus_log_partition",
-    "transfer_log_partition",
-]
+__all__ = ["lattice_log_partition", "torus_log_partition", "transfer_log_partition"]
 
 _MAX_TRANSFER_COLS = 16
 # Largest log-ratio of two entries of T, so that none is lost to underflow.

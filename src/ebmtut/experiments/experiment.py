@@ -314,6 +314,10 @@ _OFFSETS = {
     "exact samples": 2_000_000,
     "sampling error": 3_000_000,
     "finer steps": 3_000_000,
+    # These begin at the seed of a later run, as in the stored runs.
+    "samples": 1,
+    "training of the RBM": 1,
+    "training on samples": 2,
 }
 
 

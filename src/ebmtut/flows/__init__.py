@@ -13,14 +13,8 @@ from ebmtut.flows.gflownet import (
     terminal_distribution,
     trajectory_balance_loss,
 )
-from ebmtut.flows.graph_gflownet import (
-    SetPolicy,
-    SetWays,
-    balance_variance,
-    free_vertices,
-    set_ways,
-)
-from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
+from ebmtut.flows.graph_gflownet import SetPolicy, SetWays, balance_variance, set_ways
+from ebmtut.flows.graph_transformer import HollowGraphTransformer
 from ebmtut.flows.graphs import GraphFlowNetwork, GraphWeights, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
 from ebmtut.flows.master import chain_distribution, flow_distributions
@@ -32,13 +26,7 @@ from ebmtut.flows.networks import (
     TimeFeatures,
     window_offsets,
 )
-from ebmtut.flows.rates import (
-    Flow,
-    FlowTerms,
-    RatioInfo,
-    one_way_rates,
-    reversible_rates,
-)
+from ebmtut.flows.rates import Flow, FlowTerms, RatioInfo
 from ebmtut.flows.simulation import (
     Kernel,
     Rollout,
@@ -86,13 +74,9 @@ __all__ = [
     "effective_sample_size",
     "flow_distributions",
     "forward_trajectories",
-    "free_vertices",
     "gibbs_kernel",
-    "hop_distances",
     "log_partition",
-    "one_way_rates",
     "reverse_elbo",
-    "reversible_rates",
     "set_ways",
     "simulate",
     "simulate_exact",

@@ -13,25 +13,12 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import (
-    Count,
-    Natural,
-    NonNegative,
-    Probability,
-    check_range,
-    checked,
-)
+from ebmtut.checks import Count, Natural, NonNegative, Probability, check_range, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.gflownet import explored
 from ebmtut.random import check_generator
 
-__all__ = [
-    "SetPolicy",
-    "SetWays",
-    "balance_variance",
-    "free_vertices",
-    "set_ways",
-]
+__all__ = ["SetPolicy", "SetWays", "balance_variance", "set_ways"]
 
 _MOST_ENUMERATED_SITES = 12
 _MOVES_BETWEEN_LOOKS = 4

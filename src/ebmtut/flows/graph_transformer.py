@@ -19,7 +19,7 @@ from ebmtut.flows.graphs import GraphWeights, NetworkOnGraphs
 from ebmtut.flows.networks import TimeFeatures, check_heads
 from ebmtut.flows.transformer import CausalBlock, _attend, split_heads
 
-__all__ = ["HollowGraphTransformer", "hop_distances"]
+__all__ = ["HollowGraphTransformer"]
 
 #: Distances from here on share one bias.
 FARTHEST = 8
@@ -29,15 +29,9 @@ MOST_NEIGHBORS = 48
 
 def hop_distances(graphs: GraphBatch) -> Int[Tensor, "n_graphs n_sites n_sites"]:
     """Least number of edges between every two sites, -1 where no path exists."""
-    n = graphs.n_sites
-    step = graphs.adjacency + torch.eye(n, dtype=torch.float32, device="cpu").to(
-        graphs.adjacency
-    )
-    reached = (
-        torch.eye(n, dtype=torch.float32, device="cpu")
-        .to(graphs.adjacency)
-        .expand_as(step)
-    )
+    n, adjacency = graphs.n_sites, graphs.adjacency
+    itself = torch.eye(n, dtype=torch.float32, device="cpu").to(adjacency)
+    step, reached = adjacency + itself, itself.expand_as(adjacency)
     distance = torch.where(reached > 0, 0, -1)
     for length in range(1, n):
         reached = (reached @ step).clamp(max=1)

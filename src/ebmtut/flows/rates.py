@@ -15,7 +15,7 @@ from ebmtut.checks import InputError, OneOf, Positive, checked
 from ebmtut.paths import AnnealingPath, Time
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["Flow", "FlowTerms", "RatioInfo", "one_way_rates", "reversible_rates"]
+__all__ = ["Flow", "FlowTerms", "RatioInfo"]
 
 
 class FlowTerms(NamedTuple):
@@ -65,13 +65,7 @@ class RatioInfo(NamedTuple):
 
 
 def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
-    """Rates relu(G) of the paper (Ou, Zhang and Li 2025, Equation 10).
-
-    Returns
-    -------
-    rates
-        R(y, x) = relu(G), and R(x, y) p(y) / p(x) = relu(-G) p(y) / p(x).
-    """
+    """Rates relu(G) of the paper (Ou, Zhang and Li 2025, Equation 10), and inward."""
     return equivariant.relu(), (-equivariant).relu() * log_ratios.exp()
 
 

@@ -23,13 +23,7 @@ from ebmtut.random import bernoulli, categorical, check_generator
 from ebmtut.samplers import dmala, run_chain
 from ebmtut.tensor_checks import check_shape
 
-__all__ = [
-    "Kernel",
-    "Rollout",
-    "dmala_kernel",
-    "gibbs_kernel",
-    "simulate",
-]
+__all__ = ["Kernel", "Rollout", "dmala_kernel", "gibbs_kernel", "simulate"]
 
 
 @runtime_checkable

@@ -11,12 +11,7 @@ from ebmtut.checks import Number, checked
 from ebmtut.importance import effective_sample_size, relative_weights
 from ebmtut.tensor_checks import check_shape
 
-__all__ = [
-    "LogPartition",
-    "effective_sample_size",
-    "log_partition",
-    "weighted_mean",
-]
+__all__ = ["LogPartition", "effective_sample_size", "log_partition", "weighted_mean"]
 
 
 class LogPartition(NamedTuple):

@@ -49,8 +49,7 @@ class Flips(NamedTuple):
 
 
 def find_flips(
-    x: Float[Tensor, "batch n_sites"],
-    other: Float[Tensor, "batch n_negatives n_sites"],
+    x: Float[Tensor, "batch n_sites"], other: Float[Tensor, "batch n_negatives n_sites"]
 ) -> Flips | None:
     """List the flipped spins for the kernels; None where torch does their work."""
     if x.device.type != "cpu" or x.dtype != torch.float32 or x.shape[1] >= 2**16:

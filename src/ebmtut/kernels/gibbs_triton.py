@@ -49,10 +49,7 @@ _SWEEPS = 8
 
 
 def lattice_gibbs(
-    energy: LatticeIsing,
-    x: Float[Tensor, "batch n_sites"],
-    n_sweeps: int,
-    seed: int,
+    energy: LatticeIsing, x: Float[Tensor, "batch n_sites"], n_sweeps: int, seed: int
 ) -> Float[Tensor, "batch n_sites"]:
     """Do what `ising_gibbs` does with a lattice, where the bits lie."""
     plan = plan_for(energy.side, len(x), x.device)
@@ -64,10 +61,7 @@ def lattice_gibbs(
 
 
 def graph_gibbs(
-    model: PairwiseGraph,
-    x: Float[Tensor, "n_chains n_sites"],
-    n_sweeps: int,
-    seed: int,
+    model: PairwiseGraph, x: Float[Tensor, "n_chains n_sites"], n_sweeps: int, seed: int
 ) -> Float[Tensor, "n_chains n_sites"]:
     """Do what `boltzmann_gibbs` does with a graph, where the bits lie."""
     plan = classes_of(model, x.device)

@@ -11,13 +11,7 @@ from ebmtut.ledger.listing import (
     tally,
     text_table,
 )
-from ebmtut.ledger.page import (
-    STYLE,
-    numbers_html,
-    paper_html,
-    rules_html,
-    summary_html,
-)
+from ebmtut.ledger.page import STYLE, numbers_html, paper_html, rules_html, summary_html
 from ebmtut.ledger.reference import Reference, reference_rows
 
 __all__ = [

@@ -26,19 +26,12 @@ from ebmtut.losses.moment_matching import (
     match_moments,
     persistent_match_moments,
 )
-from ebmtut.losses.perturbations import (
-    Bernoulli,
-    Grid,
-    Negatives,
-    Perturbation,
-    Pool,
-)
+from ebmtut.losses.perturbations import Bernoulli, Grid, Negatives, Perturbation, Pool
 from ebmtut.losses.pseudo_likelihood import pseudo_likelihood_loss
 from ebmtut.losses.ratio_matching import ratio_matching_loss
 from ebmtut.losses.rbm_learning import (
     RBM_METHODS,
     LearnedRBM,
-    check_rbm_method,
     draw_rbm,
     learn_rbm,
     random_rbm,
@@ -69,7 +62,6 @@ __all__ = [
     "RecoveryLikelihood",
     "Samples",
     "bit_moments",
-    "check_rbm_method",
     "contrastive_divergence_loss",
     "coupling_discrepancy_losses",
     "denoising_score_matching_loss",

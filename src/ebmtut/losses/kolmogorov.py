@@ -9,11 +9,7 @@ from ebmtut.flows import Flow
 from ebmtut.paths import Time
 from ebmtut.tensor_checks import check_shape
 
-__all__ = [
-    "kolmogorov_residual",
-    "kolmogorov_variance_loss",
-    "log_partition_slope",
-]
+__all__ = ["kolmogorov_residual", "kolmogorov_variance_loss", "log_partition_slope"]
 
 
 def kolmogorov_residual(

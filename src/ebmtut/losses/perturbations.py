@@ -28,13 +28,7 @@ from ebmtut.checks import Fraction, InputError, check_counts, checked
 from ebmtut.random import bernoulli, bernoulli_indices, check_generator
 from ebmtut.tensor_checks import check_states
 
-__all__ = [
-    "Bernoulli",
-    "Grid",
-    "Negatives",
-    "Perturbation",
-    "Pool",
-]
+__all__ = ["Bernoulli", "Grid", "Negatives", "Perturbation", "Pool"]
 
 
 class Negatives(NamedTuple):

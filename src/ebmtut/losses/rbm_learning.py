@@ -36,14 +36,7 @@ from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers import block_gibbs
 from ebmtut.tensor_checks import check_bits
 
-__all__ = [
-    "RBM_METHODS",
-    "LearnedRBM",
-    "check_rbm_method",
-    "draw_rbm",
-    "learn_rbm",
-    "random_rbm",
-]
+__all__ = ["RBM_METHODS", "LearnedRBM", "draw_rbm", "learn_rbm", "random_rbm"]
 
 #: Where samples of the model come from, by the name that figures give it. Chains
 #: of "Gibbs-reset" start at random at each update, those of "CD-k" at the minibatch,

@@ -30,8 +30,6 @@ from ebmtut.message_passing.max_product import (
 from ebmtut.message_passing.mplp import MPLP, mplp, mplp_reference
 from ebmtut.message_passing.persistent import (
     PersistentState,
-    correlated_normals,
-    logistic_from_normal,
     persistent_perturb_and_max_product,
     start_persistent,
 )
@@ -54,12 +52,10 @@ __all__ = [
     "and_to_parents",
     "binary_convolution",
     "clamp_unaries",
-    "correlated_normals",
     "deconvolve",
     "deconvolve_reference",
     "exact_perturb_and_map",
     "log_partition_bound",
-    "logistic_from_normal",
     "max_product",
     "max_product_reference",
     "mplp",

@@ -25,7 +25,5 @@ def nonzero_pairs(model: PairwiseModel) -> PairTerms:
     kept = terms.weight != 0
     ends = terms.first[kept].cpu(), terms.second[kept].cpu()
     return PairTerms(
-        lambda: ends,
-        terms.weight[kept].double().cpu(),
-        terms.bias.double().cpu(),
+        lambda: ends, terms.weight[kept].double().cpu(), terms.bias.double().cpu()
     )

@@ -13,19 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, Probability, checked
+from ebmtut.checks import Count, checked
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import check_generator, normal
 from ebmtut.tensor_checks import check_floats
 
-__all__ = [
-    "PersistentState",
-    "correlated_normals",
-    "logistic_from_normal",
-    "persistent_perturb_and_max_product",
-    "start_persistent",
-]
+__all__ = ["PersistentState", "persistent_perturb_and_max_product", "start_persistent"]
 
 
 class PersistentState(NamedTuple):
@@ -54,16 +48,12 @@ def logistic_from_normal(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
 
 
-@checked
 def correlated_normals(
-    z: Float[Tensor, "*shape"], rho: Probability, *, generator: torch.Generator
+    z: Float[Tensor, "*shape"], rho: float, *, generator: torch.Generator
 ) -> Float[Tensor, "*shape"]:
     """Step to sqrt(rho) z + sqrt(1 - rho) fresh, which leaves N(0, 1) as it is.
 
-    Parameters
-    ----------
-    rho
-        In [0, 1]; two values t steps apart are correlated by rho^(t/2).
+    Two values t steps apart are correlated by rho^(t/2).
     """
     fresh = normal(z, generator=generator)
     return rho**0.5 * z + (1 - rho) ** 0.5 * fresh

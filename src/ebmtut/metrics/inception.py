@@ -18,12 +18,7 @@ from ebmtut.checks import Count, InputError, check_type, checked
 from ebmtut.metrics.frechet import frechet_distance
 from ebmtut.tensor_checks import check_device, check_floats, check_within
 
-__all__ = [
-    "INCEPTION_WEIGHTS",
-    "InceptionFeatures",
-    "fid",
-    "inception_features",
-]
+__all__ = ["INCEPTION_WEIGHTS", "InceptionFeatures", "fid", "inception_features"]
 
 #: Where torch-fidelity publishes the weights that it has converted.
 INCEPTION_WEIGHTS = (

@@ -15,11 +15,7 @@ from torch import Tensor
 from ebmtut.checks import Count, InputError, checked
 from ebmtut.tensor_checks import check_bits, check_shape
 
-__all__ = [
-    "covariance_error",
-    "covariance_error_of_fresh_sample",
-    "pair_covariances",
-]
+__all__ = ["covariance_error", "covariance_error_of_fresh_sample", "pair_covariances"]
 
 
 @torch.no_grad()

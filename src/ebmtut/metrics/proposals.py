@@ -106,9 +106,7 @@ class HistogramProposal:
     """
 
     def __init__(
-        self,
-        masses: Float[Tensor, "n_cells n_cells"],
-        bits_per_coordinate: int = 16,
+        self, masses: Float[Tensor, "n_cells n_cells"], bits_per_coordinate: int = 16
     ) -> None:
         side = len(masses)
         coarse_bits = side.bit_length() - 1

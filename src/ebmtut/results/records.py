@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ebmtut.checks import (InputError, checked)
+from ebmtut.checks import InputError, checked
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.serialize import is_array, to_json, to_npz
 

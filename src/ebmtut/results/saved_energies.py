@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ebmtut import energies
-from ebmtut.checks import (InputError, checked)
+from ebmtut.checks import InputError, checked
 from ebmtut.energies import Energy
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 

@@ -12,21 +12,9 @@ from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
 from ebmtut.samplers.conditional import ConditionalChain, paper_step_sizes
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
-from ebmtut.samplers.discrete_langevin import (
-    DulaState,
-    dmala,
-    dula,
-    langevin_flip_logits,
-    langevin_log_proposal,
-)
+from ebmtut.samplers.discrete_langevin import DulaState, dmala, dula
 from ebmtut.samplers.draw import draw_samples
-from ebmtut.samplers.gibbs import (
-    ColorGibbsState,
-    GibbsState,
-    color_gibbs,
-    flip_sites,
-    gibbs,
-)
+from ebmtut.samplers.gibbs import ColorGibbsState, GibbsState, color_gibbs, gibbs
 from ebmtut.samplers.graphs import (
     anneal,
     greedy_independent_set,
@@ -34,7 +22,7 @@ from ebmtut.samplers.graphs import (
     vertex_gibbs,
 )
 from ebmtut.samplers.hmc import AdaptedStep, adapt_step_size, hmc
-from ebmtut.samplers.informed import balancing_function, gwg, gwg_log_proposal
+from ebmtut.samplers.informed import gwg, gwg_log_proposal
 from ebmtut.samplers.inpainting import inpaint
 from ebmtut.samplers.interpolation import interpolate
 from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
@@ -59,7 +47,6 @@ __all__ = [
     "adapt_step_size",
     "anneal",
     "annealed_importance_sampling",
-    "balancing_function",
     "block_gibbs",
     "boltzmann_gibbs",
     "boltzmann_gwg",
@@ -69,7 +56,6 @@ __all__ = [
     "dmala",
     "draw_samples",
     "dula",
-    "flip_sites",
     "gibbs",
     "greedy_independent_set",
     "gwg",
@@ -80,8 +66,6 @@ __all__ = [
     "ising_gibbs",
     "ising_gibbs_reference",
     "langevin",
-    "langevin_flip_logits",
-    "langevin_log_proposal",
     "mala",
     "metropolis_log_acceptance",
     "paper_step_sizes",

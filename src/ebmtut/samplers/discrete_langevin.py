@@ -26,13 +26,7 @@ from ebmtut.samplers.metropolis import (
     start_informed,
 )
 
-__all__ = [
-    "DulaState",
-    "dmala",
-    "dula",
-    "langevin_flip_logits",
-    "langevin_log_proposal",
-]
+__all__ = ["DulaState", "dmala", "dula"]
 
 
 class DulaState(NamedTuple):

@@ -17,7 +17,7 @@ from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "flip_sites", "gibbs"]
+__all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "gibbs"]
 
 
 class GibbsState(NamedTuple):

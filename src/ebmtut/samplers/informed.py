@@ -27,7 +27,7 @@ from ebmtut.samplers.metropolis import (
     start_informed,
 )
 
-__all__ = ["balancing_function", "gwg", "gwg_log_proposal"]
+__all__ = ["gwg", "gwg_log_proposal"]
 
 _Balancing = Callable[[Float[Tensor, "*shape"]], Float[Tensor, "*shape"]]
 
@@ -39,15 +39,8 @@ _BALANCING: dict[str, _Balancing] = {
 }
 
 
-@checked
 def balancing_function(name: str) -> _Balancing:
-    """Return log t -> log g(t) of a function with g(t) = t g(1/t) (Zanella, 2020).
-
-    Parameters
-    ----------
-    name
-        g(t) is sqrt(t) ``"sqrt"``, t / (1 + t) ``"barker"``, min or max(1, t).
-    """
+    """Return log t -> log g(t) of a function with g(t) = t g(1/t) (Zanella, 2020)."""
     check_choice("balancing", name, tuple(_BALANCING))
     return _BALANCING[name]
 
@@ -68,7 +61,8 @@ def gwg(
     Parameters
     ----------
     balancing
-        A name that :func:`balancing_function` knows; the paper's is ``"sqrt"``.
+        g(t): sqrt(t) ``"sqrt"``, the paper's, t / (1 + t) ``"barker"``, or min or max
+        of 1 and t.
     ratios
         ``"taylor"``, first-order log-ratios as in Grathwohl et al. (2021), or
         ``"exact"``.

@@ -13,13 +13,7 @@ from ebmtut.training.graph_flow import (
     flow_on,
     train_graph_flow,
 )
-from ebmtut.training.loop import (
-    Loss,
-    TrainConfig,
-    TrainResult,
-    bfloat16_is_fast,
-    train,
-)
+from ebmtut.training.loop import Loss, TrainConfig, TrainResult, bfloat16_is_fast, train
 from ebmtut.training.resumable import ResumableLoop
 from ebmtut.training.set_policy import SetPolicyTraining, train_set_policy
 from ebmtut.training.state import RunState

@@ -15,13 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-__all__ = [
-    "Process",
-    "alone",
-    "joined",
-    "processes",
-    "worst_of_all",
-]
+__all__ = ["Process", "alone", "joined", "processes"]
 
 
 class Process(NamedTuple):

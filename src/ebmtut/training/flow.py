@@ -19,22 +19,8 @@ from torch import Tensor, nn
 
 from ebmtut._gradients import with_gradients
 from ebmtut._layers import linear
-from ebmtut.checks import (
-    Count,
-    DivergenceError,
-    InputError,
-    OneOf,
-    Range,
-    checked,
-)
-from ebmtut.flows import (
-    Flow,
-    FlowTerms,
-    Kernel,
-    RatioInfo,
-    TimeFeatures,
-    simulate,
-)
+from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, checked
+from ebmtut.flows import Flow, FlowTerms, Kernel, RatioInfo, TimeFeatures, simulate
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
     kolmogorov_variance_loss,
@@ -44,7 +30,7 @@ from ebmtut.paths import Time
 from ebmtut.random import check_generator, make_generator, spawn_seed
 from ebmtut.training.loop import TrainConfig, train
 
-__all__ = ["CountedFlow", "FlowConfig", "FlowTraining", "train_flow"]
+__all__ = ["FlowConfig", "FlowTraining", "train_flow"]
 
 
 @checked
@@ -128,9 +114,7 @@ class _Learner(nn.Module):
             if generator.device.type != "cpu":
                 source = make_generator(spawn_seed(generator))
             self.slope = nn.Sequential(
-                TimeFeatures(32, generator=source),
-                nn.SiLU(),
-                linear(32, 1, source),
+                TimeFeatures(32, generator=source), nn.SiLU(), linear(32, 1, source)
             ).to(generator.device)
 
 

@@ -40,20 +40,10 @@ from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.training._cuda_graph import check_capturable, own_stream
 from ebmtut.training._train_step import RecordedStep, TrainStep
 from ebmtut.training.averaging import average_weights
-from ebmtut.training.distributed import (
-    joined,
-    own_file,
-    worst_of_all,
-)
+from ebmtut.training.distributed import joined, own_file, worst_of_all
 from ebmtut.training.state import RunState, state_file
 
-__all__ = [
-    "Loss",
-    "TrainConfig",
-    "TrainResult",
-    "bfloat16_is_fast",
-    "train",
-]
+__all__ = ["Loss", "TrainConfig", "TrainResult", "bfloat16_is_fast", "train"]
 
 
 @checked

@@ -126,11 +126,7 @@ class ResumableLoop:
         file = io.BytesIO()
         torch.save(state, file)
         packed = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
-        meta = {
-            "loop": self._identity,
-            "taken": self.taken,
-            "seconds": self.seconds,
-        }
+        meta = {"loop": self._identity, "taken": self.taken, "seconds": self.seconds}
         save_checkpoint(path, {"state": packed}, meta)
 
     def _restore(self, path: Path) -> None:

@@ -11,14 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut._gradients import with_gradients
-from ebmtut.checks import (
-    Count,
-    NonNegative,
-    Probability,
-    Range,
-    check_range,
-    checked,
-)
+from ebmtut.checks import Count, NonNegative, Probability, Range, check_range, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.graph_gflownet import SetPolicy, balance_variance, set_ways
 from ebmtut.training.clock import CpuClock

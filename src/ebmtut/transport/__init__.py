@@ -26,7 +26,6 @@ from ebmtut.transport.gibbs_ot import (
     gibbs_ot,
     gibbs_ot_iteration,
     gibbs_ot_reference,
-    standard_exponential,
 )
 from ebmtut.transport.grid import (
     GridDuals,
@@ -34,13 +33,7 @@ from ebmtut.transport.grid import (
     grid_duals,
     grid_gibbs_pass,
 )
-from ebmtut.transport.grid_cost import (
-    GridCost,
-    grid_cost,
-    instances_innermost,
-    min_plus,
-    min_plus_reference,
-)
+from ebmtut.transport.grid_cost import GridCost, grid_cost, min_plus, min_plus_reference
 from ebmtut.transport.loss import (
     Oracle,
     exact_oracle,
@@ -124,7 +117,6 @@ __all__ = [
     "half_step_distribution",
     "has_mixed",
     "has_settled",
-    "instances_innermost",
     "largest_of_exponentials",
     "marginal_error",
     "min_plus",
@@ -136,7 +128,6 @@ __all__ = [
     "sinkhorn_oracle",
     "smoothed_conjugate",
     "smoothed_wnmf",
-    "standard_exponential",
     "temperature_bound",
     "temperatures_of",
     "transport_plan",

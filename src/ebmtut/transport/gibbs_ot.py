@@ -33,7 +33,6 @@ __all__ = [
     "gibbs_ot",
     "gibbs_ot_iteration",
     "gibbs_ot_reference",
-    "standard_exponential",
 ]
 
 _DRAWS = 2**16  # exponentials held at a time: they stay in the cache

@@ -20,13 +20,7 @@ from ebmtut.checks import Count, InputError, checked, shown
 from ebmtut.kernels.grid_min_plus import grid_least_sums
 from ebmtut.transport._problem import check_masses
 
-__all__ = [
-    "GridCost",
-    "grid_cost",
-    "instances_innermost",
-    "min_plus",
-    "min_plus_reference",
-]
+__all__ = ["GridCost", "grid_cost", "min_plus", "min_plus_reference"]
 
 
 class GridCost(NamedTuple):

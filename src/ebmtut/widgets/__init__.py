@@ -8,10 +8,7 @@ except ImportError as error:
     ) from error
 
 from ebmtut.widgets.collapse_explorer import CollapseExplorer, collapse_explorer
-from ebmtut.widgets.comparison_explorer import (
-    ComparisonExplorer,
-    comparison_explorer,
-)
+from ebmtut.widgets.comparison_explorer import ComparisonExplorer, comparison_explorer
 from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
@@ -25,11 +22,6 @@ from ebmtut.widgets.flow_explorer import (
     flow_picture,
 )
 from ebmtut.widgets.landscape_explorer import LandscapeExplorer, landscape_explorer
-from ebmtut.widgets.landscape_pixels import (
-    PackedLandscapes,
-    encode_landscape,
-    pack_landscapes,
-)
 from ebmtut.widgets.message_explorer import (
     FIRST_SAMPLE,
     SMALL_GRAPHS,
@@ -61,7 +53,6 @@ __all__ = [
     "FlowExplorer",
     "LandscapeExplorer",
     "MessageExplorer",
-    "PackedLandscapes",
     "ParticleExplorer",
     "RecoveryExplorer",
     "SmallGraph",
@@ -75,13 +66,11 @@ __all__ = [
     "comparison_explorer",
     "discrepancy_explorer",
     "dual_explorer",
-    "encode_landscape",
     "feature_explorer",
     "flow_explorer",
     "flow_picture",
     "landscape_explorer",
     "message_explorer",
-    "pack_landscapes",
     "particle_explorer",
     "recovery_explorer",
     "transport_explorer",

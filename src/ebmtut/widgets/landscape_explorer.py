@@ -14,14 +14,14 @@ import traitlets
 from ebmtut.checks import check_range
 from ebmtut.plotting import DENSITY_CMAP, DIVERGED_GAP
 from ebmtut.results import Result
-from ebmtut.widgets._sources import script, style
-from ebmtut.widgets.landscape_pixels import (
+from ebmtut.widgets._landscape_pixels import (
     DIVERGED,
     FIELDS,
     PackedLandscapes,
     encode_landscape,
     pack_landscapes,
 )
+from ebmtut.widgets._sources import script, style
 
 __all__ = ["LandscapeExplorer", "landscape_explorer"]
 

@@ -44,8 +44,7 @@ class TwoModesExplorer(anywidget.AnyWidget):
 
 @checked
 def two_modes_explorer(
-    data: Float[np.ndarray, "n_data 2"],
-    coupling: Annotated[float, Range(0, 4)] = 3.0,
+    data: Float[np.ndarray, "n_data 2"], coupling: Annotated[float, Range(0, 4)] = 3.0
 ) -> TwoModesExplorer:
     """Make the widget.
 

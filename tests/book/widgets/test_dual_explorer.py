@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut import transport
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    annealed_temperatures,
-    cost_matrix,
-    dual_value,
-    exact_ot,
-    gibbs_ot_iteration,
-)
 from ebmtut.widgets import dual_explorer
 from tools.pages import visitor
 
@@ -21,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 N_ITERATIONS = 60
 SCHEDULES = {
-    "cools": annealed_temperatures(N_ITERATIONS, 3, power=2.0)[::2],
+    "cools": transport.annealed_temperatures(N_ITERATIONS, 3, power=2.0)[::2],
     "hot": torch.full((N_ITERATIONS,), 2 / 3, dtype=torch.float64),
     "cold": torch.full((N_ITERATIONS,), 1e-3, dtype=torch.float64),
 }
@@ -47,7 +41,7 @@ def problem(widget):
         torch.tensor(z, dtype=torch.float64)
         for z in (widget.x, widget.y, widget.p, widget.q)
     )
-    return p, q, cost_matrix(x, y)
+    return p, q, transport.cost_matrix(x, y)
 
 
 def run(widget, name, chain):
@@ -59,7 +53,7 @@ def run(widget, name, chain):
     for t, T in enumerate(SCHEDULES[name]):
         come_from = (g[:, None] - cost).argmax(0)
         theta = torch.from_numpy(draws[chain, t].copy()).double()
-        g, h, U, L = gibbs_ot_iteration(g, p, q, cost, T.repeat(2), *theta)
+        g, h, U, L = transport.gibbs_ot_iteration(g, p, q, cost, T.repeat(2), *theta)
         found.append({"g": g, "h": h, "U": U, "L": L})
         if t >= 40:
             coupling[k, (cost + h).argmin(1)] += p / 2 / (N_ITERATIONS - 40)
@@ -91,11 +85,11 @@ def expected_note(name, chain):
     widget = make_widget()
     p, q, cost = problem(widget)
     found, _ = run(widget, name, chain)
-    exact = exact_ot(p, q, cost)
+    exact = transport.exact_ot(p, q, cost)
     best = torch.cat([exact.g, exact.h]) - exact.g[0]
     limits = torch.stack([torch.cat([z["U"], z["L"]]) - z["U"][0] for z in found])
     errors = (limits - best).abs().amax(1)
-    certified = dual_value(p, q, cost, g=found[-1]["U"]).item()
+    certified = transport.dual_value(p, q, cost, g=found[-1]["U"]).item()
     return (
         f"Largest error of a price: {errors[-1]:.2f} now, {errors[-20:].max():.2f} in "
         f"the last 20 iterations. Certified: cost at least {certified:.2f} "

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut import transport
 from ebmtut.random import make_generator
-from ebmtut.transport import (
-    annealed_temperatures,
-    chain_value,
-    cost_matrix,
-    dual_value,
-    exact_ot,
-    feasible_plan,
-    gibbs_ot_iteration,
-)
 from ebmtut.widgets import TWO_DISTRIBUTIONS, transport_explorer
 from tools.pages import visitor
 
@@ -49,14 +41,14 @@ def run_in_package(p, q, cost, temperatures, noise):
         both = p.new_tensor([T, T])
         theta_h, theta_g = torch.as_tensor(theta).double().chunk(2)
         come_from = (g[:, None] - cost).argmax(0)
-        g, h, U, L = gibbs_ot_iteration(g, p, q, cost, both, theta_h, theta_g)
+        g, h, U, L = transport.gibbs_ot_iteration(g, p, q, cost, both, theta_h, theta_g)
         active = torch.zeros_like(cost)
         active[k, (cost + h).argmin(1)] += p / 2
         active[come_from, k] += q / 2
         couplings.append(active)
         coupling = torch.stack(couplings[len(couplings) // 2 :]).mean(0)
-        plan = feasible_plan(coupling, p, q)
-        dual = dual_value(p, q, cost, g=U).item()
+        plan = transport.feasible_plan(coupling, p, q)
+        dual = transport.dual_value(p, q, cost, g=U).item()
         trace.append({"dual": dual, "plan": (plan * cost).sum().item()})
     return {"g": g, "h": h, "U": U, "L": L, "coupling": coupling, "trace": trace}
 
@@ -68,7 +60,7 @@ def masses(heights):
 
 def squares(n):
     x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
-    return cost_matrix(x, x)
+    return transport.cost_matrix(x, x)
 
 
 def test_script_computes_what_the_package_computes(browser, address):
@@ -94,11 +86,13 @@ def test_script_computes_what_the_package_computes(browser, address):
         assert ours == pytest.approx(theirs, abs=1e-9)
 
     exact = answers["exact"]
-    solved = exact_ot(a, b, cost)
+    solved = transport.exact_ot(a, b, cost)
     assert exact["value"] == pytest.approx(solved.value, abs=1e-9)
     g, h = (torch.tensor(exact[k], dtype=torch.float64) for k in "gh")
     assert bool((g[:, None] - h <= cost + 1e-12).all())
-    assert chain_value(a, b, g, h).item() == pytest.approx(solved.value, abs=1e-9)
+    assert transport.chain_value(a, b, g, h).item() == pytest.approx(
+        solved.value, abs=1e-9
+    )
     plan = torch.tensor(exact["coupling"], dtype=torch.float64).view(n, n)
     assert torch.allclose(plan.sum(1), a, atol=1e-9)
     assert torch.allclose(plan.sum(0), b, atol=1e-9)
@@ -118,9 +112,11 @@ def expected_note(which, n_iterations):
     noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
     shape = TWO_DISTRIBUTIONS[which]
     a, b, cost = masses(shape.p), masses(shape.q), squares(32)
-    T = annealed_temperatures(N_ITERATIONS, 32, power=2.0)[::2]  # of both half steps
+    T = transport.annealed_temperatures(N_ITERATIONS, 32, power=2.0)[
+        ::2
+    ]  # of both half steps
     end = run_in_package(a, b, cost, T.tolist()[:n_iterations], noise)["trace"][-1]
-    exact = exact_ot(a, b, cost).value
+    exact = transport.exact_ot(a, b, cost).value
     below, above = (100 * abs(end[k] / exact - 1) for k in ("dual", "plan"))
     return (
         f"Exact cost {exact:.4f}. After {n_iterations} iterations the certified bound "

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,9 +20,9 @@ from torch import Tensor
 from ebmtut import flows
 from ebmtut.checks import Count, InputError, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
-from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
+from ebmtut.energies import GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream_seed
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.flows.graph_gflownet import set_ways
@@ -38,7 +38,13 @@ from ebmtut.samplers import (
 )
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, train_set_policy
-from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
+from ebmtut.training.graph_flow import (
+    GraphFlowConfig,
+    GraphFlowTraining,
+    flow_on,
+    train_graph_flow,
+)
+from ebmtut.training.set_policy import SetPolicyTraining
 
 #: Graph family of each problem.
 FAMILIES = {"max-independent-set": "erdos-renyi", "max-cut": "barabasi-albert"}
@@ -127,37 +133,24 @@ def n_seeds(config: GraphProblemConfig, names: tuple[str, ...]) -> int:
     return config.n_seeds[config.sizes.index(names[-1])]
 
 
-def problem_on(config: GraphProblemConfig, graphs: GraphBatch) -> GraphEnergy:
-    """Return the problem's energy at the path's end."""
-    beta = config.inverse_temperature
-    if config.problem == "max-cut":
-        return MaxCut(graphs, inverse_temperature=beta)
-    return MaxIndependentSet(graphs, inverse_temperature=beta)
+def problem_of(
+    config: GraphProblemConfig, size: str, n: int, generator: torch.Generator
+) -> GraphEnergy:
+    """Draw graphs of one size; return their problem's energy at the path's end."""
+    family, sizes = FAMILIES[config.problem], GRAPH_SIZES[size]
+    graphs = random_graphs(family, n, *sizes, generator=generator)
+    kind = MaxCut if config.problem == "max-cut" else MaxIndependentSet
+    return kind(graphs, inverse_temperature=config.inverse_temperature)
 
 
-def graphs_of(config: GraphProblemConfig, size: str, n: int, seed: int) -> GraphBatch:
-    """Draw graphs of one size."""
-    low, high = GRAPH_SIZES[size]
-    generator = make_generator(seed)
-    return random_graphs(FAMILIES[config.problem], n, low, high, generator=generator)
-
-
-class Learned(NamedTuple):
-    """What was learned, the loss of every step, and the CPU seconds that it took."""
-
-    weights: flows.GraphWeights | flows.SetPolicy
-    losses: np.ndarray
-    cpu_seconds: float
-
-
-def fresh_network(width: int, n_layers: int, seed: int) -> flows.GraphWeights:
+def fresh_network(
+    width: int, n_layers: int, generator: torch.Generator
+) -> flows.GraphWeights:
     """Make an untrained message network, or leGF if it has layers."""
-    generator = make_generator(seed)
+    how: Any = {"width": width, "generator": generator}
     if n_layers:
-        return flows.HollowGraphTransformer(
-            width=width, n_layers=n_layers, generator=generator
-        )
-    return flows.GraphFlowNetwork(width=width, generator=generator)
+        return flows.HollowGraphTransformer(n_layers=n_layers, **how)
+    return flows.GraphFlowNetwork(**how)
 
 
 def learn(
@@ -167,7 +160,7 @@ def learn(
     config: GraphProblemConfig,
     seed: int,
     checkpoint: Path | None,
-) -> Learned:
+) -> GraphFlowTraining | SetPolicyTraining:
     """Train one learner on the graphs of a problem; "" is the flow of the row."""
     rollout, optimizer, width = config.rollout, config.train, config.width
     generator = make_generator(seed)
@@ -180,47 +173,24 @@ def learn(
         if checkpoint is not None:
             file = f"{checkpoint.stem}-{name.replace(' ', '-')}{checkpoint.suffix}"
             checkpoint = checkpoint.with_name(file)
-    kept: dict[str, Any] = {
-        "checkpoint": checkpoint,
-        "identity": {
-            "problem": config.problem,
-            "size": size,
-            "n_train": config.n_train,
-            "inverse_temperature": config.inverse_temperature,
-            "width": width,
-            "seed": seed,
-            "learner": name,
-        },
-    }
+    of_config = ("problem", "n_train", "inverse_temperature", "width")
+    identity = {field: getattr(config, field) for field in of_config}
+    identity |= {"size": size, "seed": seed, "learner": name}
+    kept: Any = {"checkpoint": checkpoint, "identity": identity}
     if name == "GFlowNet":
-        policy = flows.SetPolicy(width=width, generator=generator)
-        found = train_set_policy(
-            policy.to(device),
-            problem.graphs,
-            problem.inverse_temperature,
-            optimizer,
-            generator=generator_on(generator, device),
-            **kept,
-        )
-        return Learned(found.policy, found.losses, found.cpu_seconds)
+        policy = flows.SetPolicy(width=width, generator=generator).to(device)
+        beta, rng = problem.inverse_temperature, generator_on(generator, device)
+        how: Any = {"generator": rng, **kept}
+        return train_set_policy(policy, problem.graphs, beta, optimizer, **how)
     if name == OTHER_TEMPERATURE:
         rollout = replace(rollout, anneal=0.0 if rollout.anneal else 0.5)
-    weights: flows.GraphWeights
     if name == "leGF":
-        weights = flows.HollowGraphTransformer(
-            width=width, n_layers=1, generator=generator
-        )
+        weights = fresh_network(width, 1, generator)
     else:
-        weights = fresh_network(width, 0 if name else config.n_layers, seed)
-    trained = train_graph_flow(
-        weights.to(device),
-        problem,
-        rollout,
-        optimizer,
-        generator=generator_on(generator, device),
-        **kept,
-    )
-    return Learned(trained.weights, trained.losses, trained.cpu_seconds)
+        n_layers = 0 if name else config.n_layers
+        weights = fresh_network(width, n_layers, make_generator(seed))
+    how = {"generator": generator_on(generator, device), **kept}
+    return train_graph_flow(weights.to(device), problem, rollout, optimizer, **how)
 
 
 @dataclass
@@ -228,9 +198,7 @@ class Scores:
     """Scores of methods on the same graphs, of one sample and of the best of each."""
 
     problem: GraphEnergy
-    n_copies: int
-    n_time_steps: int
-    step_size: float
+    config: GraphProblemConfig
     generator: torch.Generator
     scalars: dict[str, float] = field(default_factory=dict)
 
@@ -250,37 +218,37 @@ class Scores:
     def _anneal(self, kernel: Any, betas: list[float], n_steps: int = 1) -> Tensor:
         """Anneal uniform random bits."""
         rng = self.generator
-        shape = len(self.problem.graphs) * self.n_copies, self.problem.graphs.n_sites
+        shape = len(self.problem.graphs) * self.config.n_copies, self.problem.n_sites
         x = torch.randint(2, shape, generator=rng, device=rng.device).float()
         return anneal(kernel, x, betas, generator=rng, n_steps=n_steps)
 
     def flow(self, name: str, weights: flows.GraphWeights, n_refine: int) -> None:
         """Follow the flow, with DMALA steps after each of its steps."""
-        flow = flow_on(weights, self.problem)
-        n = len(self.problem.graphs) * self.n_copies
+        flow, config = flow_on(weights, self.problem), self.config
+        n = len(self.problem.graphs) * config.n_copies
         how: dict[str, Any] = {"generator": self.generator}
         if n_refine:
-            how["refine"] = flows.dmala_kernel(flow.path, self.step_size, n_refine)
-        self.record(name, lambda: flows.simulate(flow, n, self.n_time_steps, **how).x)
+            how["refine"] = flows.dmala_kernel(flow.path, config.step_size, n_refine)
+        self.record(name, lambda: flows.simulate(flow, n, config.n_time_steps, **how).x)
 
     def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
         """Anneal chains; DMALA evaluates the ratios as often as the flow does."""
-        n_times = self.n_time_steps // (1 if n_refine else 2)
+        n_times = self.config.n_time_steps // (1 if n_refine else 2)
         top = self.problem.inverse_temperature
         betas = [top * (k + 1) / n_times for k in range(n_times)]
 
         def kernel(beta: float) -> Any:
             energy = self.problem.at(beta)
-            if langevin:
-                return dmala(energy, self.step_size, "exact")
-            return vertex_gibbs(energy)
+            if not langevin:
+                return vertex_gibbs(energy)
+            return dmala(energy, self.config.step_size, "exact")
 
         self.record(name, lambda: self._anneal(kernel, betas, n_refine + 1))
 
     @torch.no_grad()
     def gflownet(self, name: str, policy: flows.SetPolicy) -> None:
         """Add vertices as a policy says, until none is free."""
-        how: Any = self.problem.graphs, self.n_copies
+        how: Any = self.problem.graphs, self.config.n_copies
         self.record(name, lambda: set_ways(policy, *how, generator=self.generator).x)
 
     def greedy(self) -> None:
@@ -288,8 +256,8 @@ class Scores:
 
         def draw() -> Tensor:
             if isinstance(self.problem, MaxIndependentSet):
-                graphs, rng = self.problem.graphs, self.generator
-                return greedy_independent_set(graphs, self.n_copies, generator=rng)
+                how: Any = self.problem.graphs, self.config.n_copies
+                return greedy_independent_set(*how, generator=self.generator)
             frozen = vertex_gibbs(self.problem.at(1e6))
             return self._anneal(lambda _: frozen, [0.0])
 
@@ -304,26 +272,19 @@ def graph_job(
     device: str = "cpu",
 ) -> Outcome:
     """Train on graphs of one size, and evaluate every method on others."""
-    problem, held_out = (
-        problem_on(config, graphs_of(config, size, n, of).to(device))
-        for n, of in (
-            (config.n_train, stream_seed("training graphs", seed)),
-            (config.n_test, _TEST_SEED),
-        )
+    drawn = (
+        problem_of(config, size, config.n_train, stream("training graphs", seed)),
+        problem_of(config, size, config.n_test, make_generator(_TEST_SEED)),
     )
+    problem, held_out = (one.of(one.graphs.to(device)) for one in drawn)
     how = size, config, seed, checkpoint
-    untrained = fresh_network(config.width, config.n_layers, seed).to(device)
+    untrained = fresh_network(config.width, config.n_layers, make_generator(seed))
+    untrained = untrained.to(device)
     ours = learn("", problem, *how)
-    assert isinstance(ours.weights, flows.GraphWeights)
+    assert isinstance(ours, GraphFlowTraining)
     others = config.rivals if size in config.rival_sizes else ()
     learned = {name: learn(name, problem, *how) for name in others}
-    scores = Scores(
-        held_out,
-        n_copies=config.n_copies,
-        n_time_steps=config.n_time_steps,
-        step_size=config.step_size,
-        generator=make_generator(seed + 1, device),
-    )
+    scores = Scores(held_out, config, stream("samples", seed, device))
     most = max(config.refinements)
     scores.scalars["training: CPU seconds"] = ours.cpu_seconds
     for steps in {0, most}:
@@ -335,8 +296,8 @@ def graph_job(
         scores.chain(f"Gibbs {steps}", steps, langevin=False)
     for name, other in learned.items():
         scores.scalars[f"training of {name}: CPU seconds"] = other.cpu_seconds
-        if isinstance(other.weights, flows.SetPolicy):
-            scores.gflownet(name, other.weights)
+        if isinstance(other, SetPolicyTraining):
+            scores.gflownet(name, other.policy)
             continue
         scores.flow(name, other.weights, 0)
         if name == OTHER_TEMPERATURE:
@@ -349,12 +310,10 @@ def optima(config: GraphProblemConfig, seed: int) -> Outcome:
     solve = maximum_cuts if config.problem == "max-cut" else maximum_independent_sets
     best, distribution = {}, {}
     for size in config.sizes:
-        graphs = graphs_of(config, size, config.n_test, _TEST_SEED)
-        best[size] = float(solve(graphs, time_limit=3600).value.mean())
-        if graphs.n_sites <= _LISTED_VERTICES:
-            distribution[size] = float(
-                np.mean(exact_scores(problem_on(config, graphs)))
-            )
+        problem = problem_of(config, size, config.n_test, make_generator(_TEST_SEED))
+        best[size] = float(solve(problem.graphs, time_limit=3600).value.mean())
+        if problem.n_sites <= _LISTED_VERTICES:
+            distribution[size] = float(np.mean(exact_scores(problem)))
     return Outcome({"optimum": best, "exact law": distribution})
 
 
@@ -425,12 +384,8 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     excuse += "of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
-    rows = {
-        "untrained DNFS": "untrained DNFS",
-        "DNFS": "DNFS",
-        "DMALA": f"DMALA {most}",
-        "DNFS + DMALA": f"DNFS + DMALA {most}",
-    }
+    rows = {name: name for name in ("untrained DNFS", "DNFS")}
+    rows |= {name: f"{name} {most}" for name in ("DMALA", "DNFS + DMALA")}
     for size, metrics in result.scalars["table"].items():
         for row, metric in rows.items():
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
@@ -464,11 +419,8 @@ def _refinements(result: Result, size: str, column: str, excuse: str) -> Verdict
     if name not in [table.name for table in get_fact(problem).tables]:
         return
     for steps in (n for n in result.config["refinements"] if n):
-        for row, metric in (
-            ("DMALA", f"DMALA {steps}"),
-            ("DNFS + DMALA", refined("DNFS", steps)),
-        ):
-            values = result.scalars["table"][size][metric]
+        for row in ("DMALA", "DNFS + DMALA"):
+            values = result.scalars["table"][size][f"{row} {steps}"]
             where = (problem, name, row, str(steps))
             yield compare(*where, values, excuse=excuse)
 

@@ -21,6 +21,7 @@ from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import GridCost
+from ebmtut.transport.grid_cost import instances_innermost
 
 
 def dual_bounds(
@@ -87,7 +88,7 @@ def wnmf_job(
         **sharpness(dictionary.cpu()),
     }
     if config.n_bound_passes:
-        p, n = transport.instances_innermost(mixtures.to(data)), config.n_bound_passes
+        p, n = instances_innermost(mixtures.to(data)), config.n_bound_passes
         bounds = dual_bounds(p, data, cost, n, generator=make_generator(seed, device))
         scalars["bound"] = float(bounds.mean())
         some = bounds[which.start : which.stop : which.step]

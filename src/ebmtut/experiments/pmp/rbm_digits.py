@@ -18,11 +18,12 @@ from ebmtut import metrics
 from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested
+from ebmtut.experiments.experiment import Cells, Experiment, Names, Runs, nested, stream
 from ebmtut.experiments.jobs import Outcome, one_thread, timed_loop
 from ebmtut.experiments.pmp.shared import baseline, parts
 from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, lead
-from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
+from ebmtut.losses import draw_rbm, learn_rbm, random_rbm
+from ebmtut.losses.rbm_learning import check_rbm_method
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -132,7 +133,7 @@ def rbm_job(
 ) -> Outcome:
     """Learn with one method, sample, and compare with the data."""
     x = rbm_data(config, seed)[0].to(device)
-    generator = make_generator(seed + 1, device)
+    generator = stream("training of the RBM", seed, device)
     clock = CpuClock()
     which: dict[str, Any] = {"method": method, "seed": seed}
     learned = learn_rbm(

@@ -16,7 +16,7 @@ from torch import Tensor
 from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.jobs import timed_loop
 from ebmtut.experiments.pmp import chains, shared
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
@@ -73,7 +73,7 @@ def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:
 @lru_cache(maxsize=2)
 def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
     """Draw the data, bits of shape (n_data, n_sites): once for all methods."""
-    generator = make_generator(seed + 1)
+    generator = stream("samples", seed)
     n, sweeps = config.n_data, config.n_data_sweeps
     if graph == "lattice":
         return ising_samples(
@@ -131,7 +131,7 @@ def structured_job(
     """Relearn one graph in one way."""
     truth = true_model(graph, config, seed)
     x = true_data(graph, config, seed).to(device)
-    generator = make_generator(seed + 2, device)
+    generator = stream("training on samples", seed, device)
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":

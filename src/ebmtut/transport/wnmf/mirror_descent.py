@@ -10,12 +10,7 @@ from torch import Tensor
 
 from ebmtut.checks import Positive, Range, checked
 
-__all__ = [
-    "AcceleratedDescent",
-    "accelerated_start",
-    "accelerated_step",
-    "mirror_step",
-]
+__all__ = ["AcceleratedDescent", "accelerated_start", "accelerated_step", "mirror_step"]
 
 
 def mirror_step(

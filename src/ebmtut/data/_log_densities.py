@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["LOG_PROB", "polar"]
-
 _CHUNK = 8192
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 

@@ -14,12 +14,6 @@ from ebmtut.checks import Count, InputError, check_choice, checked, shown
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
-__all__ = [
-    "PackedLandscapes",
-    "encode_landscape",
-    "pack_landscapes",
-]
-
 # Name of a hyperparameter on the page, and the recipe's field that it sets.
 FIELDS = {"eps": "eps", "M": "n_negatives", "w": "stabilizer"}
 
