@@ -39,7 +39,6 @@ def architectures_job(config: ArchitectureConfig, seed: int) -> Outcome:
             "counted": counted / built.n_parameters(),
             "finite": bool(torch.isfinite(value).all()),
         }
-    # No table of seeds: nothing here is random.
     return Outcome({"networks": table})
 
 

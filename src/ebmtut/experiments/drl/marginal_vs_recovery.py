@@ -72,7 +72,7 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
 
 
 def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
-    """Draw the densities that the methods learned on the first density, two a row."""
+    """Draw what methods learned of the first density, two a row; "data" is it."""
     density = result.config["densities"][0]
     names = methods or tuple(result.config["methods"])
     n_rows = -(-len(names) // 2)
@@ -82,7 +82,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
         ax.axis("off")
     for ax, name in zip(axes.flat, names, strict=False):
         _draw_density(ax, result, name, density)
-        ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}", fontsize=12)
+        before = f"{METHODS[name].printed}: " if name in METHODS else ""
+        ax.set_title(before + ax.get_title(), fontsize=12)
     return figure
 
 
@@ -92,15 +93,17 @@ def draw_densities(result: Result) -> Figure:
     shape, size = (len(names), 1 + len(methods)), panel_size(len(names), 3)
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     for row, density in zip(axes, names, strict=True):
-        landscape(row[0], exact_log_density(density), PLANE.extent, ticks=False)
-        row[0].set_title(density)
-        for ax, method in zip(row[1:], methods, strict=True):
+        for ax, method in zip(row, ("data", *methods), strict=True):
             _draw_density(ax, result, method, density)
     return figure
 
 
 def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
-    """Draw what the first training has learned, with its own divergence."""
+    """Draw the data, or what the first training learned, with its own divergence."""
+    if method == "data":
+        ax.set_title(density)
+        landscape(ax, exact_log_density(density), PLANE.extent, ticks=False)
+        return
     row = result.scalars["table"][method].get(density, {})
     kl = row.get("kl", [math.nan])[0]
     ax.set_title(f"KL {kl:.2f}" if np.isfinite(kl) else "diverged")
