@@ -1,7 +1,5 @@
 """What tests of experiments share."""
 
-from functools import cache
-
 import pytest
 
 from ebmtut.experiments.drl import images
@@ -20,5 +18,3 @@ def few_images(monkeypatch):
 
     monkeypatch.setattr(images, "image_set", few)
     monkeypatch.setattr(images, "_CLASSIFIER_OPTIONS", once)
-    again = cache(images.classifier_of.__wrapped__)
-    monkeypatch.setattr(images, "classifier_of", again)

@@ -131,20 +131,17 @@ def test_the_division_is_fixed_and_nothing_is_in_both_parts():
 
 
 def test_the_judge_orders_the_null_rows():
-    data, classifier = (
-        images.image_set("digits 8x8"),
-        images.classifier_of("digits 8x8"),
-    )
+    name = "digits 8x8"
+    data, classifier = images.image_set(name), images.classifier_of(name)
     told = classifier.probabilities(data.held_out).argmax(1)
     assert float((told == data.held_out_labels).double().mean()) >= 0.98
     rows = images.baseline_images(data, 500, generator=make_generator(0))
-    found = {
-        name: images.measure(images, "digits 8x8") for name, images in rows.items()
-    }
-    held, gauss, independent = (row["distance"] for row in found.values())
+    held, gauss, independent = (
+        images.measure(x, name, classifier)["distance"] for x in rows.values()
+    )
     assert 4 * held < gauss < independent
     # The training images themselves: nothing nearer.
-    same = images.measure(data.images, "digits 8x8")
+    same = images.measure(data.images, name, classifier)
     assert same["distance"] == pytest.approx(0.0, abs=1e-6)
     assert (same["precision"], same["recall"], same["nearest"]) == (1.0, 1.0, 0.0)
 

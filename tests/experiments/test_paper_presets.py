@@ -53,10 +53,7 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/likelihood": (("bits",), _PHOTOS | {"n_chain_steps": 1}),
     "drl/langevin-steps": (("K = 10",), _PHOTOS),
     "drl/architectures": ((), {"channels": 8}),
-    "drl/fid": (
-        ("recovery likelihood", "CIFAR-10"),
-        _PHOTOS | {"steps": (("recovery likelihood", 1),)},
-    ),
+    "drl/fid": (("recovery likelihood", "CIFAR-10"), _PHOTOS),
     "dnfs/networks": (("leMLP",), {}),
     "dnfs/ising-learning": (("DNFS", "9x9, -0.1"), {}),
     "dnfs/pretrained-ebm": (("GFlowNet", "moons"), {}),

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import Count, Range, check_type, checked
+from ebmtut.data.datasets import DataUnavailable
 from ebmtut.random import bernoulli
 
 __all__ = ["ImageData", "binarize", "glyph_digits"]
@@ -29,6 +30,20 @@ class ImageData(NamedTuple):
     images: Float[Tensor, "n_images height width"]
     labels: Int[Tensor, " n_images"]
     source: str
+
+
+def small_digits() -> ImageData:
+    """Load scikit-learn's digits of 8 x 8 pixels."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise DataUnavailable(
+            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
+        ) from error
+    found = load_digits()
+    images = torch.from_numpy(found.images).float() / 16
+    labels = torch.from_numpy(found.target)
+    return ImageData(images, labels, "scikit-learn's digits")
 
 
 def binarize(

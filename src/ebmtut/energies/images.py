@@ -159,7 +159,7 @@ class PerceptronEnergy(_Headed):
     def energy_and_gradient(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch ..."]]:
-        """Energies and their gradient in x, by hand: half the time of autograd's."""
+        """Energies and their gradient in x, by hand."""
         check_shape("x", x, (None, *self.shape))
         here = self.at_levels(level)
         return here.energy(x), here.gradient(x)
@@ -171,6 +171,9 @@ class PerceptronEnergy(_Headed):
 
 class _PerceptronAtLevels:
     """A perceptron at the levels of a batch: what they alone decide is made once."""
+
+    # A chain of six steps on digits takes a third less CPU time than by autograd.
+    # `tests/energies/test_images.py` holds values and gradients to it.
 
     @torch.no_grad()
     def __init__(

@@ -1,7 +1,7 @@
 // The learned energies of all noise levels in the plane, and Langevin particles in one of
 // them, in the page itself.
 
-import { asFloats, follow, frame, pointed } from "./frame.js";
+import { INK, asFloats, follow, frame, minus, pointed } from "./frame.js";
 import { normal } from "./langevin_line.js";
 import { probabilities, stepPlane, surface } from "./langevin_plane.js";
 
@@ -97,6 +97,25 @@ function render({ model: state, el }) {
     later();
   }
 
+  // Marks at whole numbers on the edges, where a step can be compared with them.
+  function ticks(context) {
+    context.fillStyle = INK;
+    context.font = "24px sans-serif";
+    for (let k = -Math.floor(extent); k <= extent; k += 1) {
+      const [across, down] = pixel([k, k]);
+      context.fillRect(across - 1, SIDE - 12, 2, 12);
+      context.fillRect(0, down - 1, 12, 2);
+      if (k % 2) continue;
+      context.textAlign = "center";
+      context.textBaseline = "bottom";
+      context.fillText(minus(k), across, SIDE - 13);
+      if (k < -extent + 1) continue; // the corner has one label
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(minus(k), 15, down);
+    }
+  }
+
   // The cross moves by a click, a tap or the arrow keys.
   above.tabIndex = 0;
   above.addEventListener("click", (event) => {
@@ -163,21 +182,26 @@ function render({ model: state, el }) {
     context.arc(...pixel([0.88 * extent, -0.88 * extent]), (size / extent / 2) * SIDE,
       0, 2 * Math.PI);
     context.stroke();
+    ticks(context);
     const upper = probabilities(levels[level + 1], n, extent, [0, 0], 1);
     context = shade(above, upper, n);
     const [across, down] = pixel(seen);
     context.fillStyle = "#d55e00";
     context.fillRect(across - 14, down - 3, 28, 6);
     context.fillRect(across - 3, down - 14, 6, 28);
+    ticks(context);
 
     const total = (found) => found.reduce((sum, part) => sum + part, 0);
     const energy = inSquares(cells, masses);
     const chains = inSquares(particles.map(squareOf));
+    const beside = particles.filter((x) => squareOf(x) < 0);
+    const outside = beside.filter((x) => x.some((value) => Math.abs(value) > extent));
     line.textContent = `After ${made} steps, ${percent(total(chains))} of `
       + `${particles.length} particles are on the board `
       + `(energy: ${percent(total(energy))}), and `
       + `${percent(Math.max(...chains))} in the fullest square `
-      + `(energy: ${percent(Math.max(...energy))}).`;
+      + `(energy: ${percent(Math.max(...energy))}). ${beside.length} particles are beside `
+      + `the board, ${outside.length} of these outside the picture.`;
     below.setAttribute("aria-label", `Level ${level} with particles. ${line.textContent}`);
     above.setAttribute("aria-label", `Level ${level + 1}, with a cross at `
       + seen.map((value) => value.toFixed(1)).join(", ")

@@ -43,10 +43,12 @@ def test_particles_stay_in_their_mode_and_follow_the_cross(visit):
         )
         return tuple(int(n) for n in re.findall(r"(\d+) %", line.inner_text()))
 
-    # "... 100 % of 200 particles are on the board (energy: 100 %), and 50 % in one
-    # square (energy: 80 %)."
+    # "... 100 % of 200 particles are on the board (energy: 100 %), and 50 % in the
+    # fullest square (energy: 80 %). 0 particles are beside the board, 0 of these ..."
     board, _, heaviest, exact = run(30)
     assert board == 100 and heaviest <= 55 and exact == 80
+    beside = "0 particles are beside the board, 0 of these outside the picture."
+    assert line.inner_text().endswith(beside)
     # With a cross in the right mode, chains that begin near it stay there.
     widget.locator(".ex-select").first.select_option("conditional")
     cross = widget.locator(".ex-canvas").nth(1)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies.images import HEADS
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.images import distances_of
 from ebmtut.experiments.drl.paper_images import CIFAR10
-from ebmtut.experiments.experiment import Cells, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Cell, Result, Table
@@ -33,7 +33,7 @@ LIVED = "6000 steps at 0.003, averaged noise"
 
 def _ended(row: Mapping[str, Any]) -> tuple[list[float], Cell, Cell]:
     """Distances of the runs that finished, how many these are, and their mean."""
-    kept = [found for found in distances_of(row) if np.isfinite(found)]
+    kept = [found for found in shared.distances_of(row) if np.isfinite(found)]
     n = len(row["steps"])
     finished = f"{len(kept)} of {n}" if n else None
     return kept, finished, mean_and_stderr(kept) if kept else None
@@ -161,13 +161,8 @@ def extras(config: AblationConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, where recipes stand beside it."""
     if not config.recipes:
         return Outcome()
-    known = shared.baseline_distances(shared.QUICK.data, config.n_samples, seed)
-    return Outcome({"known": known})
-
-
-def seeds_of(config: AblationConfig, names: Names) -> int:
-    """How often a cell is learned."""
-    return config.n_recipe_seeds if names[0] == "recipes" else config.n_seeds
+    known = shared.evaluated_baselines(shared.QUICK.data, config.n_samples, seed)
+    return Outcome({"known": known.distances()})
 
 
 def draw_ablation(result: Result) -> Figure:
@@ -175,30 +170,21 @@ def draw_ablation(result: Result) -> Figure:
     table = result.scalars["table"]
     rows = {name: row for part in table.values() for name, row in part.items()}
     figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 0.8 + 0.25 * len(rows)))
-    for k, row in enumerate(rows.values()):
-        found = distances_of(row)
-        ax.plot(found, [k] * len(found), "o", color=OKABE_ITO["blue"])
-    ax.set_yticks(range(len(rows)), rows)
+    for name, row in rows.items():
+        found = shared.distances_of(row)
+        ax.plot(found, [name] * len(found), "o", color=OKABE_ITO["blue"])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel("distance of the samples from the data")
     plain_log(ax.xaxis)
     return figure
 
 
-def settings_table(result: Result) -> Table:
-    """Distance from the data of every setting of Table 2."""
-    rows = result.scalars["table"]["settings"]
-    seconds = [mean_and_stderr(row["seconds"])[0] for row in rows.values()]
-    return Table(
-        {
-            "setting": list(rows),
-            "the paper's": [SETTINGS[name].column for name in rows],
-            "distance": [mean_and_stderr(distances_of(row)) for row in rows.values()],
-            "CPU s": [round(one, 1) for one in seconds],
-        },
-        caption="Distance from the data; CPU seconds of a training. Seeds: "
-        f"{result.config['n_seeds']}.",
-    )
+settings_table = Pivot(
+    head="setting",
+    rows={"{setting}": "table/settings/{setting}"},
+    columns={"distance": "distance", "CPU s": "seconds"},
+    caption="Distance from the data; CPU seconds of a training. Seeds: {n_seeds}.",
+)
 
 
 #: How the pages call some of the remedies.
@@ -235,7 +221,8 @@ def remedies_table(
 def check_ablation(result: Result) -> Verdicts:
     """Hold the order to the paper's, and the clipped loss term to what it is for."""
     table = result.scalars["table"]
-    settings = {k: distances_of(row) for k, row in table.get("settings", {}).items()}
+    rows = table.get("settings", {})
+    settings = {name: shared.distances_of(row) for name, row in rows.items()}
     for name, distances in settings.items():
         if column := SETTINGS[name].column:
             cell = ("drl/ablation", "FID", "DRL", column)
@@ -247,13 +234,13 @@ def check_ablation(result: Result) -> Verdicts:
             yield claim(label, ratio, "at least", 1.25)
     variants = table.get("variants", {})
     if COOLED in variants:
-        finished = np.isfinite(distances_of(variants[COOLED]))
+        finished = np.isfinite(shared.distances_of(variants[COOLED]))
         label = f"{COOLED}, at four times the rate: fraction of runs that reach the end"
         n = len(finished)
         yield claim(label, float(finished.mean()), "at least", 1.0, n_seeds=n)
     recipes = table.get("recipes", {})
     if LIVED in recipes:  # what a page trains live
-        found, known = distances_of(recipes[LIVED]), result.scalars["known"]
+        found, known = shared.distances_of(recipes[LIVED]), result.scalars["known"]
         held_out = known["held-out data"]
         left = float(np.max(found) - held_out) / (known["Gaussian fit"] - held_out)
         label = f"{LIVED}: fraction left of the difference from a Gaussian fit, "
@@ -281,7 +268,7 @@ EXPERIMENT = shared.image_row(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
-        "quick": AblationConfig(shared.QUICK, settings=(), variants=(HOT,)),
+        "quick": AblationConfig(shared.QUICK, settings=(), variants=(HOT, COOLED)),
         "full": AblationConfig(
             shared.QUICK,
             settings=(*SMALL, "T1000 K0", "T1000 K0 DSM"),
@@ -297,7 +284,9 @@ EXPERIMENT = shared.image_row(
     },
     cells=cells,
     job=shared.image_job,
-    n_seeds=seeds_of,
+    n_seeds=lambda config, names: (
+        config.n_recipe_seeds if names[0] == "recipes" else config.n_seeds
+    ),
     extras=extras,
     figure=draw_ablation,
     check=check_ablation,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.checks import Count, Natural, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.drl.paper_images import CIFAR10, OTHERS
 from ebmtut.experiments.experiment import Cells, Outcome
@@ -15,7 +15,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 
 UNTRAINED = "untrained network"
-METHODS = {"recovery likelihood": "recovery", "score matching": "score"}
 _EXCUSE = (
     "the paper's FID is measured on CIFAR-10 in Inception's features, this distance "
     "on digits in those of a small network of ours"
@@ -28,37 +27,24 @@ class FidConfig:
     """Which sets are learned, how, and how many samples are evaluated."""
 
     recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
-    data: tuple[str, ...] = ("digits 8x8",)
-    steps: tuple[tuple[Annotated[str, OneOf(METHODS)], Count], ...] = (
-        ("recovery likelihood", 2000),
-        ("score matching", 6000),
-    )
+    # Updates of score matching per update of recovery likelihood, for equal CPU time: 3
+    # in the stored runs; 2 since chains evaluate gradients alone. 0 leaves it out.
+    score_factor: Natural = 2
     n_samples: Annotated[int, Range(low=4)] = 500
     n_draws: Count = 1
     n_seeds: Count = 1
-    more: tuple[shared.ImageRecipe, ...] = ()
-
-    def by_set(self) -> dict[str, shared.ImageRecipe]:
-        """Give the recipe of each set, but for its objective and its steps."""
-        known = {name: replace(self.recipe, data=name) for name in self.data}
-        return known | {recipe.data: recipe for recipe in self.more}
-
-
-def _steps(recipe: shared.ImageRecipe, factor: int) -> tuple[tuple[str, int], ...]:
-    """Give score matching the updates of equal CPU time."""
-    # 3 to 1 in the stored runs; 2 to 1 since chains evaluate gradients alone.
-    n = recipe.n_steps
-    return ("recovery likelihood", n), ("score matching", factor * n)
+    more: tuple[shared.ImageRecipe, ...] = ()  # of other sets
 
 
 def cells(config: FidConfig) -> Cells:
     """Name a cell for every method and set."""
-    known = config.by_set()
-    recipes = {
-        (method, data): replace(known[data], objective=METHODS[method], n_steps=n_steps)
-        for method, n_steps in config.steps
-        for data in config.data
-    } | {("recovery likelihood", recipe.data): recipe for recipe in config.more}
+    first = config.recipe
+    recipes = {("recovery likelihood", first.data): first}
+    if config.score_factor:
+        n_steps = config.score_factor * first.n_steps
+        scored = replace(first, objective="score", n_steps=n_steps)
+        recipes[("score matching", first.data)] = scored
+    recipes |= {("recovery likelihood", recipe.data): recipe for recipe in config.more}
     alike = {"n_samples": config.n_samples, "n_draws": config.n_draws}
     return {cell: {"recipe": recipe, **alike} for cell, recipe in recipes.items()}
 
@@ -66,22 +52,24 @@ def cells(config: FidConfig) -> Cells:
 def baselines(config: FidConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
-    arrays, n, recipes = {}, config.n_samples, config.by_set()
-    for name, recipe in recipes.items():
-        data = shared.image_set(name)
-        made = shared.baseline_images(data, n, generator=make_generator(seed))
-        untrained = recipe.energy(tuple(data.images.shape[1:]), seed)
-        drawn = shared.draw_images(untrained, recipe, n, generator=make_generator(seed))
-        for baseline, images in (made | {UNTRAINED: drawn[0]}).items():
-            table.setdefault(baseline, {})[name] = shared.measure(images, name)
-            arrays[f"images/{baseline}/{name}"] = shared.as_pictures(images[:64])
-    accuracy = {name: shared.accuracy_of(name) for name in recipes}
+    arrays, accuracy, n = {}, {}, config.n_samples
+    for recipe in (config.recipe, *config.more):
+        name = recipe.data
+        shape = tuple(shared.image_set(name).images.shape[1:])
+        of = (recipe.energy(shape, seed), recipe, n)
+        drawn = shared.draw_images(*of, generator=make_generator(seed))[0]
+        found = shared.evaluated_baselines(name, n, seed, (UNTRAINED, drawn))
+        accuracy[name] = found.accuracy
+        for baseline, row in found.rows.items():
+            table.setdefault(baseline, {})[name] = row
+            pictures = shared.as_pictures(found.images[baseline][:64])
+            arrays[f"images/{baseline}/{name}"] = pictures
     return Outcome({"nulls": table, "judge's accuracy": accuracy}, arrays)
 
 
 def draw_table(result: Result) -> Figure:
     """Show samples of every method and baseline of the first set."""
-    name, (first, *others) = result.config["data"][0], shared.BASELINES
+    name, (first, *others) = result.config["recipe"]["data"], shared.BASELINES
     names = (first, *result.scalars["table"], *others, UNTRAINED)
     return shared.image_rows({k: result.arrays[f"images/{k}/{name}"] for k in names})
 
@@ -92,7 +80,7 @@ def fid_table(
     shown: tuple[str, ...] | None = None,
 ) -> Table:
     """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
-    name = result.config["data"][0]
+    name = result.config["recipe"]["data"]
     parts = {part: result.scalars[part] for part in ("table", "nulls")}
     return Pivot(
         head="images",
@@ -117,7 +105,7 @@ def check_fid(result: Result) -> Verdicts:
         near = ("distance", "distance from the data", "at most", quarter, False)
         for metric, words, rule, target, sanity in (near, *shared.CLASS_BOUNDS):
             yield claim(f"{name}: {words}", row[metric], rule, target, sanity=sanity)
-    first = table["recovery likelihood"][result.config["data"][0]]
+    first = table["recovery likelihood"][result.config["recipe"]["data"]]
     for printed, column, metric in (
         ("CIFAR-10", "FID", "distance"),
         ("CIFAR-10 inception score", "IS", "class score"),
@@ -141,17 +129,11 @@ EXPERIMENT = shared.image_row(
     id="drl/fid",
     title="Distance of samples from data",
     presets={
-        "quick": FidConfig(shared.LIVE, steps=_steps(shared.LIVE, 2), n_draws=8),
-        "full": FidConfig(shared.FULL, steps=_steps(shared.FULL, 3), n_seeds=3),
+        "quick": FidConfig(shared.LIVE, n_draws=8),
+        "full": FidConfig(shared.FULL, score_factor=3, n_seeds=3),
         # 50,000 samples, as in the paper. Its number is of Inception's features, whose
         # weights the experiment does not have (`ebmtut.metrics.inception_features`).
-        "paper": FidConfig(
-            CIFAR10,
-            data=("CIFAR-10",),
-            steps=(("recovery likelihood", CIFAR10.n_steps),),
-            n_samples=50_000,
-            more=OTHERS,
-        ),
+        "paper": FidConfig(CIFAR10, score_factor=0, n_samples=50_000, more=OTHERS),
     },
     cells=cells,
     job=shared.image_job,

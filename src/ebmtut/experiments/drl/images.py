@@ -21,7 +21,6 @@ from ebmtut._digests import json_digest
 from ebmtut.checks import (
     Count,
     DivergenceError,
-    InputError,
     Natural,
     NonNegative,
     OneOf,
@@ -29,6 +28,7 @@ from ebmtut.checks import (
     check_choice,
     checked,
 )
+from ebmtut.data.images import small_digits
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
@@ -65,18 +65,6 @@ def _shuffled(data: loaders.ImageData, n_held_out: int, shrink: int = 1) -> Imag
     )
 
 
-def _digits8() -> loaders.ImageData:
-    try:
-        from sklearn.datasets import load_digits as load_small_digits
-    except ImportError as error:
-        raise loaders.DataUnavailable(
-            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
-        ) from error
-    data = load_small_digits()
-    images, labels = torch.from_numpy(data.images), torch.from_numpy(data.target)
-    return loaders.ImageData(images.float() / 16, labels, "scikit-learn's digits")
-
-
 def _mnist() -> loaders.ImageData:
     # The 10,000 test images suffice here, and are what a machine without a
     # network may have.
@@ -85,7 +73,7 @@ def _mnist() -> loaders.ImageData:
 
 #: The sets that are divided here.
 DATA: Mapping[str, Callable[[], ImageSet]] = {
-    "digits 8x8": lambda: _shuffled(_digits8(), 500),
+    "digits 8x8": lambda: _shuffled(small_digits(), 500),
     "MNIST 14x14": lambda: _shuffled(_mnist(), 2000, shrink=2),
     "MNIST 28x28": lambda: _shuffled(_mnist(), 2000),
     "faces 32x32": lambda: _shuffled(
@@ -134,9 +122,8 @@ _CLASSIFIER_OPTIONS: Mapping[str, dict[str, int]] = {
 }
 
 
-@cache
 def classifier_of(name: str) -> metrics.ImageClassifier:
-    """Train the classifier of a set: the same one for all experiments, seed 0."""
+    """Train the classifier of a set, with the same seed in all experiments."""
     data = image_set(name)
     images, labels = data.images, data.labels
     if name in PHOTOGRAPHS and int(labels.max()) == 0:
@@ -145,13 +132,6 @@ def classifier_of(name: str) -> metrics.ImageClassifier:
     return metrics.train_image_classifier(
         images, labels, generator=make_generator(0), **_CLASSIFIER_OPTIONS.get(name, {})
     )
-
-
-def accuracy_of(name: str) -> float:
-    """Fraction of the held-out images whose class the classifier finds."""
-    data = image_set(name)
-    chosen = classifier_of(name).probabilities(data.held_out).argmax(1)
-    return float((chosen == data.held_out_labels).double().mean())
 
 
 #: Of samples with classes: a metric, its words, its bound, and whether this is a sanity
@@ -179,15 +159,34 @@ def baseline_images(
     return dict(zip(BASELINES, (data.held_out[:n], *fits), strict=True))
 
 
-def baseline_distances(name: str, n: int, seed: int) -> dict[str, Any]:
-    """Distances of held-out images and of a Gaussian fit."""
-    made = baseline_images(image_set(name), n, generator=make_generator(seed))
-    return {kind: measure(made[kind], name)["distance"] for kind in BASELINES[:2]}
+class Baselines(NamedTuple):
+    """What no model has learned, evaluated, and the accuracy of the classifier."""
+
+    images: dict[str, Tensor]
+    rows: dict[str, dict[str, float]]
+    accuracy: float
+
+    def distances(self) -> dict[str, Any]:
+        """Distances of held-out images and of a Gaussian fit."""
+        return {kind: self.rows[kind]["distance"] for kind in BASELINES[:2]}
 
 
-def measure(images: Tensor, name: str) -> dict[str, float]:
-    """Evaluate images of a set: all numbers of the tables."""
+def evaluated_baselines(
+    name: str, n: int, seed: int, *others: tuple[str, Tensor]
+) -> Baselines:
+    """Evaluate the baselines of a set, and other images of it."""
     data, classifier = image_set(name), classifier_of(name)
+    made = baseline_images(data, n, generator=make_generator(seed)) | dict(others)
+    rows = {kind: measure(images, name, classifier) for kind, images in made.items()}
+    found = classifier.probabilities(data.held_out).argmax(1) == data.held_out_labels
+    return Baselines(made, rows, float(found.double().mean()))
+
+
+def measure(
+    images: Tensor, name: str, classifier: metrics.ImageClassifier | None = None
+) -> dict[str, float]:
+    """Evaluate images of a set by its classifier, which None trains."""
+    data, classifier = image_set(name), classifier or classifier_of(name)
     if not bool(torch.isfinite(images).all()):
         return {"distance": math.nan}
     features, reference = classifier.features(images), classifier.features(data.images)
@@ -233,7 +232,6 @@ class ImageRecipe:
 
     data: Annotated[str, OneOf(DATA)] = "digits 8x8"
     objective: Annotated[str, OneOf(("recovery", "score"))] = "recovery"
-    network: Annotated[str, OneOf(("perceptron", "convolution"))] = "perceptron"
     head: str = "denoiser"
     hidden: Count = 128
     n_layers: Count = 3
@@ -254,12 +252,6 @@ class ImageRecipe:
     n_warmup: int = 200
     energy_scale: Positive = 1.0
     spectral_norm: bool = False
-
-    def __post_init__(self) -> None:
-        if self.spectral_norm and self.network != "perceptron":
-            raise InputError(
-                f"network must be perceptron with spectral_norm, got {self.network!r}"
-            )
 
     @property
     def noise(self) -> NoiseLevels:
@@ -296,13 +288,16 @@ class ImageRecipe:
 
     def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
         """Make the network, with weights from a seed."""
-        noises = self.noise.noises[: self.n_levels]
-        sizes: tuple[Any, ...] = (noises, self.hidden, self.n_layers, self.head)
-        of: Any = {"scale": self.energy_scale, "generator": make_generator(seed)}
-        if self.network == "convolution":
-            return energies.ConvEnergy(shape[0], *sizes, **of)
-        bounded = self.spectral_norm
-        return energies.PerceptronEnergy(shape, *sizes, spectral_norm=bounded, **of)
+        return energies.PerceptronEnergy(
+            shape,
+            self.noise.noises[: self.n_levels],
+            self.hidden,
+            self.n_layers,
+            self.head,
+            scale=self.energy_scale,
+            spectral_norm=self.spectral_norm,
+            generator=make_generator(seed),
+        )
 
     def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
         """Return a batch of data as the training sees it."""
@@ -465,7 +460,6 @@ def image_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
     n_draws: int = 1,
-    with_levels: bool = False,
 ) -> Outcome:
     """Learn, sample and evaluate; of several sets, return means and the spread."""
     trained = trained_once(recipe, seed, checkpoint, device)
@@ -477,18 +471,20 @@ def image_job(
         sets = [draw_images(*of, generator=generator) for _ in range(n_draws)]
     except DivergenceError:  # nothing to evaluate: as if the check had stopped it
         return Outcome(trained.cost)
-    rows = [measure(levels[0], recipe.data) for levels in sets]
+    classifier = classifier_of(recipe.data)
+    rows = [measure(levels[0], recipe.data, classifier) for levels in sets]
     # Of images that are not finite nothing but that is known.
     names = [name for name in rows[0] if all(name in row for row in rows)]
     means = {name: fmean(row[name] for row in rows) for name in names}
     if n_draws > 1:
         means["spread"] = stdev(row["distance"] for row in rows)
-    arrays = {"images": as_pictures(sets[0][0, :64])}
-    if with_levels:  # and the nearest data
-        data = image_set(recipe.data).images
-        nearest = metrics.nearest_neighbors(sets[0][0, :16], data).place
-        arrays["levels"] = np.stack([as_pictures(level[:16]) for level in sets[0]])
-        arrays["nearest"] = as_pictures(data[nearest])
+    data = image_set(recipe.data).images
+    nearest = metrics.nearest_neighbors(sets[0][0, :16], data).place
+    arrays = {
+        "images": as_pictures(sets[0][0, :64]),
+        "levels": np.stack([as_pictures(level[:16]) for level in sets[0]]),
+        "nearest": as_pictures(data[nearest]),
+    }
     return Outcome(means | trained.cost, arrays)
 
 

@@ -60,8 +60,7 @@ def inpainting_job(
         table[name] = {
             "class kept": float(kept.double().mean()),
             "squared error": float(wrong),
-            "distance": shared.measure(completed, recipe.data)["distance"],
-            "changed": float(((completed - images) * (1 - free)).abs().max()),
+            "distance": shared.measure(completed, recipe.data, classifier)["distance"],
         }
     arrays = {name: shared.as_pictures(x[:16]) for name, x in filled.items()}
     arrays["masked"] = shared.as_pictures(torch.where(free > 0, 0.0, images)[:16])

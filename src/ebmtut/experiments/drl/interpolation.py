@@ -41,15 +41,16 @@ def interpolation_job(
     energy = shared.trained_once(recipe, seed, checkpoint, device).energy
     like = torch.empty(config.n_arcs, *shared.image_set(recipe.data).images.shape[1:])
     sources = make_generator(seed + 2), make_generator(seed + 3)
-    of = (recipe.chain, config.n_points)
-    arcs = interpolate(energy, noise, like, *of, generators=sources)
+    how = (recipe.chain, config.n_points)
+    arcs = interpolate(energy, noise, like, *how, generators=sources)
     arcs = torch.stack([denoised(energy, noise, x).clamp(-1, 1) for x in arcs])
     parts = torch.linspace(0, 1, config.n_points)
     blends = [(1 - part) * arcs[0] + part * arcs[-1] for part in parts]
     # Every number at every point of the arc.
     scalars: dict[str, Any] = {}
+    of = (recipe.data, shared.classifier_of(recipe.data))
     for name, images in (("arc", arcs), ("blend", blends)):
-        found = [shared.measure(x, recipe.data) for x in images]
+        found = [shared.measure(x, *of) for x in images]
         scalars[name] = {metric: [row[metric] for row in found] for metric in found[0]}
     pictures = np.stack([shared.as_pictures(x[:8]) for x in arcs], 1)
     return Outcome(scalars, {"arcs": pictures})
@@ -95,16 +96,11 @@ def middle_table(result: Result) -> Table:
         "halfway pixel by pixel": along(result, "blend", middle),
         "ends of the arcs": along(result, "arc", 0, -1),
     }
-    columns: dict[str, list[Cell]] = {"images": list(rows)}
+    columns: dict[str, list[Cell]] = {"images": [*rows]}
     for metric in ("distance", "confidence"):
         columns[metric] = [mean_and_stderr(row[metric]) for row in rows.values()]
     caption = "{n_arcs} pairs. Seeds: {n_seeds}.".format_map(result.config)
     return Table(columns, caption=caption, kinds=["", "null", ""])
-
-
-def blended(result: Result) -> Result:
-    """Return the result with blends of pixels in place of arcs of noise."""
-    return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
 
 
 EXPERIMENT = shared.image_row(
@@ -121,5 +117,8 @@ EXPERIMENT = shared.image_row(
     gather=by_seed,
     figure=draw_interpolation,
     check=check_interpolation,
-    baseline=blended,
+    # Blends of pixels in place of arcs of noise.
+    baseline=lambda result: replace(
+        result, scalars=result.scalars | {"arc": result.scalars["blend"]}
+    ),
 )

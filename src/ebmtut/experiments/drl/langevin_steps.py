@@ -47,12 +47,13 @@ def steps_job(
     evaluated = replace(recipe, n_chain_steps=n_sampling)
     at = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
     distances = torch.full((n_looks,), torch.nan, dtype=torch.float64)
+    of_set = (recipe.data, shared.classifier_of(recipe.data))
 
     def evaluate(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(at == step + 1).tolist():
             of = {"generator": make_generator(seed + 2, device)}
             made = shared.draw_images(averaged, evaluated, n_samples, **of)
-            distances[k] = shared.measure(made[0], recipe.data)["distance"]
+            distances[k] = shared.measure(made[0], *of_set)["distance"]
 
     how: dict[str, Any] = {"device": device, "found": {"distances": distances}}
     trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **how)

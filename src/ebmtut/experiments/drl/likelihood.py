@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import torch
@@ -77,7 +77,6 @@ def likelihood_job(
         bits[name] = bits_per_dimension(nats, n_dims)
     return Outcome(
         {
-            "energy": float(energies.mean()),
             "bits": {name: one.value for name, one in bits.items()},
             "effective": found[-1].effective,
             "counts": counts,
@@ -97,10 +96,9 @@ def draw_likelihood(result: Result) -> Figure:
     bits = dict(result.scalars["bits"])
     if smallest_fraction(result) < ENOUGH:
         del bits["recovery likelihood"]  # an estimate from a few samples
-    names = list(bits)[::-1]
-    means = [mean_and_stderr(bits[n])[0] for n in names]
-    right.barh(range(len(names)), means, color=OKABE_ITO["blue"])
-    right.set_yticks(range(len(names)), names)
+    means = [mean_and_stderr(found)[0] for found in bits.values()]
+    right.barh([*bits], means, color=OKABE_ITO["blue"])
+    right.invert_yaxis()
     right.set_xlabel("bits per pixel, held-out, level 0")
     right.axvline(0, color="black", lw=0.8)
     return figure
@@ -109,9 +107,9 @@ def draw_likelihood(result: Result) -> Figure:
 def check_likelihood(result: Result) -> Verdicts:
     """Ask that the ratios rest on more than a few samples."""
     # Of the estimate: it says nothing of what was learned.
-    of: dict[str, Any] = {"n_seeds": len(result.scalars["effective"]), "sanity": True}
-    label = "smallest effective fraction of the samples"
-    return [claim(label, smallest_fraction(result), "at least", ENOUGH, **of)]
+    of = ("smallest effective fraction of the samples", smallest_fraction(result))
+    n_seeds = len(result.scalars["effective"])
+    return [claim(*of, "at least", ENOUGH, n_seeds=n_seeds, sanity=True)]
 
 
 def smallest_fraction(result: Result) -> float:

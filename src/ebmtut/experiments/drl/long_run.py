@@ -18,10 +18,11 @@ from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim
+from ebmtut.metrics import ImageClassifier
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
 
 #: Ten times as long, at a quarter of the rate.
@@ -59,19 +60,20 @@ def long_run_job(
     if trained.message:
         return Outcome(trained.cost)
     generator = make_generator(seed + 2)
+    of_set = (recipe.data, shared.classifier_of(recipe.data))
     energy, distances = trained.energy, []
     for factor in factors:
         longer = replace(recipe, n_chain_steps=factor * recipe.n_chain_steps)
         levels = shared.draw_images(energy, longer, n_samples, generator=generator)
-        distances.append(shared.measure(levels[0], recipe.data)["distance"])
+        distances.append(shared.measure(levels[0], *of_set)["distance"])
         if factor == factors[0]:
             first = levels
     noise = recipe.noise
     data = shared.image_set(recipe.data)
     zeros = torch.zeros(len(data.held_out), dtype=torch.long)
     noisy = noise.perturb(data.held_out, zeros, generator=generator)[:n_samples]
-    from_samples = walk(energy, recipe, first[1], n_moves, generator)
-    from_data = walk(energy, recipe, noisy, n_moves, generator)
+    of = (n_moves, of_set[1], generator)
+    walks = [walk(energy, recipe, x, *of) for x in (first[1], noisy)]
     steps = []  # of each level: size and acceptance rate, adapted to be 0.6 to 0.9
     for t in range(recipe.n_levels):
         x, above = first[t + 1, :64], first[t + 2, :64]
@@ -84,11 +86,11 @@ def long_run_job(
             **trained.cost,
             "distance": distances[0],
             "distance of the longest": distances[-1],
-            "after the walk": from_samples[-1],
+            "after the walk": walks[0][-1],
         },
         {
             "distances": np.array(distances),
-            "walk": np.array([from_samples, from_data]),
+            "walk": np.array(walks),
             "step sizes": sizes,
             "acceptance": rates,
         },
@@ -100,6 +102,7 @@ def walk(
     recipe: shared.ImageRecipe,
     x: Tensor,
     n_moves: tuple[int, ...],
+    classifier: ImageClassifier,
     generator: torch.Generator,
 ) -> list[float]:
     """Run Hamiltonian Monte Carlo on level 0; return distances on the way."""
@@ -111,14 +114,13 @@ def walk(
         if n > made:
             x = run_chain(hmc(level, size), x, n - made, generator=generator).x_final
         clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
-        distances.append(shared.measure(clean, recipe.data)["distance"])
+        distances.append(shared.measure(clean, recipe.data, classifier)["distance"])
     return distances
 
 
-def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
-    """Learn at a rate at which every training diverges, and note what chains do."""
+def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> np.ndarray:
+    """Learn at a rate at which every training diverges, and note energy differences."""
     recovery = recipe.recovery(shared.image_set(recipe.data).images[0].numel())
-    noises = torch.tensor(recipe.noise.noises)
     seen: list[list[float]] = []
 
     def watched(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
@@ -129,12 +131,10 @@ def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray,
                 data, samples, level = recovery.last
                 with torch.no_grad():
                     gap = (energy(data, level) - energy(samples, level)).abs()
-                moved = (data - samples).flatten(1).norm(dim=1) / noises[level]
-                numbers = (gap.median(), gap.max(), moved.median(), moved.max())
-                seen.append([float(number) for number in numbers])
+                seen.append([float(gap.median()), float(gap.max())])
 
-    message = shared.train_images(recipe, seed, loss=watched).message
-    return np.array(seen, dtype=np.float64), message
+    shared.train_images(recipe, seed, loss=watched)
+    return np.array(seen, dtype=np.float64)
 
 
 def cells(config: LongRunConfig) -> Cells:
@@ -146,9 +146,9 @@ def cells(config: LongRunConfig) -> Cells:
 def baselines(config: LongRunConfig, seed: int) -> Outcome:
     """Evaluate held-out data and a Gaussian fit; let one run collapse."""
     data = config.recipes[0][1].data
-    scores = shared.baseline_distances(data, config.n_samples, seed)
-    seen, scores["alarm"] = watched_collapse(config.collapse, seed)
-    return Outcome(scores, {"collapse": seen})
+    found = shared.evaluated_baselines(data, config.n_samples, seed)
+    collapse = watched_collapse(config.collapse, seed)
+    return Outcome(found.distances(), {"collapse": collapse})
 
 
 def draw_collapse(result: Result) -> Figure:
@@ -255,41 +255,15 @@ EXPERIMENT = shared.image_row(
 )
 
 
-def walks_table(result: Result) -> Table:
-    """Tabulate each training's distances, beside held-out data and a Gaussian fit."""
-    kinds = {"held-out data": "exact", "Gaussian fit": "null"}
-    known = {name: {"distance": result.scalars[name]} for name in kinds}
-    trained = {"short training": "recipe", "long training": LONGER}
-    return Pivot(
-        head="training",
-        rows={name: f"table/{row}" for name, row in trained.items()}
-        | {name: f"known/{name}" for name in known},
-        columns={
-            "its samples": "distance",
-            "longest chains": "distance of the longest",
-            "after the walk": "after the walk",
-        },
-        caption="Distance from the data. Trainings: {n_seeds}.",
-        kinds=kinds,
-    )(replace(result, scalars=result.scalars | {"known": known}))
-
-
-def acceptance_table(result: Result) -> Table:
-    """Tabulate the acceptance rate of Hamiltonian Monte Carlo on each level."""
-    names = [name for name, _ in result.config["recipes"]]
-    first, recipe = names[0], shared.ImageRecipe(**result.config["recipes"][0][1])
-    noises = recipe.noise.noises[: recipe.n_levels]
-    sizes = result.arrays[f"step sizes/{first}"].mean(0)
-    columns: dict[str, list[Cell]] = {
-        "level": [str(t) for t in range(len(noises))],
-        "noise": [round(noise, 3) for noise in noises],
-        "step size": [round(float(size), 3) for size in sizes],
-    }
-    for name in names:
-        rates = result.arrays[f"acceptance/{name}"].T
-        columns[name] = [mean_and_stderr(rate.tolist()) for rate in rates]
-    return Table(
-        columns,
-        caption="Fraction of the moves that are accepted. Trainings: "
-        f"{result.config['n_seeds']}.",
-    )
+walks_table = Pivot(
+    head="training",
+    rows={"short training": "table/recipe", "long training": f"table/{LONGER}"},
+    columns={
+        "its samples": "distance",
+        "longest chains": "distance of the longest",
+        "after the walk": "after the walk",
+        "held-out data": "/held-out data",
+        "Gaussian fit": "/Gaussian fit",
+    },
+    caption="Distance from the data. Trainings: {n_seeds}.",
+)

@@ -1,7 +1,7 @@
 """drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,7 +72,7 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
 
 
 def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
-    """Draw the densities that the methods learned on the first density, two a row."""
+    """Draw what methods learned of the first density, two a row; "data" is it."""
     density = result.config["densities"][0]
     names = methods or tuple(result.config["methods"])
     n_rows = -(-len(names) // 2)
@@ -82,7 +82,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
         ax.axis("off")
     for ax, name in zip(axes.flat, names, strict=False):
         _draw_density(ax, result, name, density)
-        ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}", fontsize=12)
+        before = f"{METHODS[name].printed}: " if name in METHODS else ""
+        ax.set_title(before + ax.get_title(), fontsize=12)
     return figure
 
 
@@ -92,15 +93,17 @@ def draw_densities(result: Result) -> Figure:
     shape, size = (len(names), 1 + len(methods)), panel_size(len(names), 3)
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
     for row, density in zip(axes, names, strict=True):
-        landscape(row[0], exact_log_density(density), PLANE.extent, ticks=False)
-        row[0].set_title(density)
-        for ax, method in zip(row[1:], methods, strict=True):
+        for ax, method in zip(row, ("data", *methods), strict=True):
             _draw_density(ax, result, method, density)
     return figure
 
 
 def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
-    """Draw what the first training has learned, with its own divergence."""
+    """Draw the data, or what the first training learned, with its own divergence."""
+    if method == "data":
+        ax.set_title(density)
+        landscape(ax, exact_log_density(density), PLANE.extent, ticks=False)
+        return
     row = result.scalars["table"][method].get(density, {})
     kl = row.get("kl", [math.nan])[0]
     ax.set_title(f"KL {kl:.2f}" if np.isfinite(kl) else "diverged")
@@ -124,43 +127,29 @@ methods_table = Pivot(
 
 
 def _modes(width: float, d: int) -> Mapping[str, Any]:
-    """Results of `studies/drl/levels.py`, by method."""
+    """Results of `studies/drl/levels.py` by method, and the data's Gaussian fit.
+
+    Modes at -2 and 2 with masses 0.6 and 0.4 that do not overlap have the variance
+    ``width``^2 + 3.84.
+    """
     studies = Path(__file__).parents[4] / "studies"
     result = load_result(f"drl/levels-{d}d", "full", studies)
-    return result.scalars["table"][str(width)]
+    entropy_of_masses = -0.6 * math.log(0.6) - 0.4 * math.log(0.4)
+    kl = 0.5 * math.log(1 + 3.84 / width**2) - entropy_of_masses
+    return result.scalars["table"][str(width)] | {"Gaussian fit": {"kl": [kl]}}
 
 
-def _kl(rows: Iterable[Mapping[str, Any]], of_fit: float) -> list[Cell]:
-    """KL of trainings and of a fit; beyond five nats it says only "diverged"."""
-    runs = (row["kl"] for row in rows)
-    kls = ("diverged" if max(kl) > 5 else mean_and_stderr(kl) for kl in runs)
-    return [*kls, of_fit]
-
-
-def levels_table(width: float) -> Table:
-    """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
-    methods = [*_modes(width, 1)]
-    columns: dict[str, list[Cell]] = {"method": [*methods, "Gaussian fit", "exact"]}
-    for d in (1, 8):
-        kl = _kl(_modes(width, d).values(), _gaussian_fit_of_modes(width))
-        columns[f"KL, {d}-D [nats]"] = [*kl, 0.0]
-    return Table(
-        columns,
-        caption="Two modes, equal CPU time; three trainings of each method.",
-        kinds=[""] * len(methods) + ["null", "exact"],
-    )
-
-
-def dimensions_table(result: Result) -> Table:
+def dimensions_table(result: Result | None = None, width: float = 0.35) -> Table:
     """Tabulate levels and resampling: two modes in 1-D and 8-D, and the checkerboard.
 
-    The trainings on the checkerboard are those of ``result``.
+    The trainings on the checkerboard are those of ``result``, where it is given.
     """
-    names = [name for name in METHODS if name != "score matching"]
-    board = [result.scalars["table"][name]["checkerboard"] for name in names]
-    line, space = ([*_modes(0.35, d).values()] for d in (1, 8))
-    of_modes = _gaussian_fit_of_modes(0.35)
-    of_board = result.scalars["Gaussian fit"]["checkerboard"]["kl"]
+    data = {f"{d}-D modes": [*_modes(width, d).values()] for d in (1, 8)}
+    if result is not None:
+        names = [name for name in METHODS if name != "score matching"]
+        board = [result.scalars["table"][name]["checkerboard"] for name in names]
+        board.append({"kl": [result.scalars["Gaussian fit"]["checkerboard"]["kl"]]})
+        data = {"1-D modes": data["1-D modes"], "2-D board": board, **data}
     shown = {  # where the method is in a column
         "one level, short chains": 1,
         "several levels, short chains": 0,
@@ -170,30 +159,18 @@ def dimensions_table(result: Result) -> Table:
         "Gaussian fit": 5,
     }
     columns: dict[str, list[Cell]] = {"method": [*shown]}
-    for head, rows, of_fit in (
-        ("1-D modes", line, of_modes),
-        ("2-D board", board, of_board),
-        ("8-D modes", space, of_modes),
-    ):
-        seconds = np.mean([np.mean(row["seconds"]) for row in rows])
-        kl = _kl(rows, of_fit)
+    for head, rows in data.items():
+        seconds = np.mean([np.mean(row["seconds"]) for row in rows[:-1]])
+        runs = [row["kl"] for row in rows]
+        kl = ["diverged" if max(run) > 5 else mean_and_stderr(run) for run in runs]
         columns[f"{head}, {seconds:.1f} s"] = [kl[k] for k in shown.values()]
     return Table(
         columns,
         caption="KL divergence from the data in nats: mean ± standard error of three "
         "trainings, diverged if one is above 5. The seconds are the mean CPU time of a "
         "training, which is about the same for all methods of a column.",
-        kinds=[""] * len(names) + ["null"],
+        kinds=[""] * (len(shown) - 1) + ["null"],
     )
-
-
-def _gaussian_fit_of_modes(width: float) -> float:
-    """KL of the Gaussian with the data's moments, for modes that do not overlap.
-
-    Modes at -2 and 2 with masses 0.6 and 0.4 have the variance ``width``^2 + 3.84.
-    """
-    entropy_of_masses = -0.6 * math.log(0.6) - 0.4 * math.log(0.4)
-    return 0.5 * math.log(1 + 3.84 / width**2) - entropy_of_masses
 
 
 def densities_table(result: Result) -> Table:
@@ -262,7 +239,7 @@ EXPERIMENT = Experiment(
         ),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
-            plane=shared.PlaneConfig(n_steps=600),
+            plane=shared.PlaneConfig(),
             n_seeds=3,
         ),
         # The paper's two methods; the density, which it does not name, is our choice.

@@ -33,7 +33,6 @@ class PaperRecipe(ImageRecipe):
     """
 
     data: Annotated[str, OneOf(PHOTOGRAPHS)] = "CIFAR-10"
-    hidden: Count = 128
     n_chain_steps: Natural = 30
     n_steps: Count = 1_000_000
     batch_size: Count = 256

@@ -38,11 +38,6 @@ class PlaneMethod(NamedTuple):
     longer: float = 1.0
     fewer: float = 1.0
 
-    @property
-    def fragile(self) -> bool:
-        """Whether it is the short run with one start, which collapses easily."""
-        return self.objective == "marginal" and not self.many
-
 
 #: Chains with one initial point need small steps of noise; resampling allows wide ones.
 METHODS: Mapping[str, PlaneMethod] = {
@@ -146,10 +141,11 @@ def plane_job(
     sizes = (config.hidden, 2, config.n_features, config.bandwidth)
     energy = FourierEnergy(2, noise.n_levels, *sizes, generator=generator)
     chain = plane_chain(method, config)
+    fragile = how.objective == "marginal" and not how.many  # collapses easily
     recovery = RecoveryLikelihood(
         noise,
         chain,
-        regulariser=SHORT_REGULARISER if how.fragile else 0.0,
+        regulariser=SHORT_REGULARISER if fragile else 0.0,
         target_acceptance=0.7 if chain.adjusted else None,
     )
     scored = how.objective == "score"
@@ -160,7 +156,7 @@ def plane_job(
 
     # Score matching runs no chains, and makes more steps in the same CPU time.
     factor = config.score_factor if scored else how.fewer
-    rate = SHORT_RATE if how.fragile else config.learning_rate
+    rate = SHORT_RATE if fragile else config.learning_rate
     n_steps = max(1, round(factor * config.n_steps))
     made = {"method": method, "density": density, "config": asdict(config)}
     clock = CpuClock()

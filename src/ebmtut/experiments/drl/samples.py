@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.drl.paper_images import CELEBA, CHURCHES, CHURCHES_128, CIFAR10
-from ebmtut.experiments.experiment import Cells, Names, Outcome
+from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
-from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 
 #: In the name of what score matching learned of a set.
@@ -33,29 +32,20 @@ def name_of(recipe: shared.ImageRecipe) -> str:
     return recipe.data + (SCORED if recipe.objective == "score" else "")
 
 
-def seeds_of(config: SamplesConfig, names: Names) -> int:
-    """How often a recipe is learned."""
-    place = [name_of(recipe) for recipe in config.recipes].index(names[0])
-    return config.n_seeds[place % len(config.n_seeds)]
-
-
 def cells(config: SamplesConfig) -> Cells:
     """Name a cell for every set."""
-    alike = {"n_samples": config.n_samples, "with_levels": True}
-    return {(name_of(recipe),): {"recipe": recipe} | alike for recipe in config.recipes}
+    n = {"n_samples": config.n_samples}
+    return {(name_of(recipe),): {"recipe": recipe} | n for recipe in config.recipes}
 
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifiers themselves."""
-    rows: dict[str, dict[str, Any]] = {baseline: {} for baseline in shared.BASELINES}
-    names = dict.fromkeys(recipe.data for recipe in config.recipes)
-    for name in names:
-        data, of = shared.image_set(name), {"generator": make_generator(seed)}
-        made = shared.baseline_images(data, config.n_samples, **of)
-        for baseline, images in made.items():
-            rows[baseline][name] = shared.measure(images, name)
-    rows["judge's accuracy"] = {name: shared.accuracy_of(name) for name in names}
-    rows["sources"] = {name: shared.image_set(name).source for name in names}
+    rows: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(recipe.data for recipe in config.recipes):
+        found = shared.evaluated_baselines(name, config.n_samples, seed)
+        of_set = found.rows | {"judge's accuracy": found.accuracy}
+        for row, value in (of_set | {"sources": shared.image_set(name).source}).items():
+            rows.setdefault(row, {})[name] = value
     return Outcome(rows)
 
 
@@ -75,31 +65,21 @@ def draw_samples(result: Result, name: str | None = None) -> Figure:
     return shared.image_rows(rows, cmap=cmap)
 
 
-# Where images come from, in words; other sources are words already.
-_SOURCES = {
-    "mnist/train": "MNIST's training images",
-    "mnist/test": "MNIST's test images",
-    "olivetti": "the Olivetti faces",
-}
-
-
 def samples_table(result: Result, name: str) -> Table:
     """Samples of a set, beside score matching's and what no model has learned."""
     learned = {"recovery likelihood": name, "score matching": name + SCORED}
     baselines = {row: f"{row}/{name}" for row in shared.BASELINES}
     metrics = ("distance", "confidence", "rarest class", "commonest class", "nearest")
-    rows = [result.scalars["table"].get(named, {}) for named in learned.values()]
-    n_seeds = max(len(row.get("steps", ())) for row in rows)
-    source = result.scalars.get("sources", {}).get(name)
+    n_seeds = len(result.scalars["table"][name]["steps"])
+    source = result.scalars["sources"][name]
     return Pivot(
         head="images",
         rows={row: f"table/{named}" for row, named in learned.items()} | baselines,
         columns={metric.removesuffix(" class"): metric for metric in metrics}
         | {"CPU s": "seconds"},
         kinds=dict.fromkeys(baselines, "null") | {shared.BASELINES[0]: "exact"},
-        caption=f"{name}: {{n_samples}} images of each; "
-        f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
-        + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
+        caption=f"{name} ({source}): {{n_samples}} images of each, and CPU seconds of "
+        f"a training. Trainings: {n_seeds}.",
     )(result)
 
 
@@ -150,7 +130,10 @@ EXPERIMENT = shared.image_row(
     },
     cells=cells,
     job=shared.image_job,
-    n_seeds=seeds_of,
+    n_seeds=lambda config, names: config.n_seeds[
+        [name_of(recipe) for recipe in config.recipes].index(names[0])
+        % len(config.n_seeds)
+    ],
     arrays={"images": "samples/{cell}", "*": "{name}/{cell}"},
     extras=known_rows,
     figure=draw_samples,

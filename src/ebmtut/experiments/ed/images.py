@@ -29,7 +29,8 @@ from ebmtut.checks import (
     check_choice,
     checked,
 )
-from ebmtut.data import DataUnavailable, ImageData, binarize, load_digits, load_omniglot
+from ebmtut.data import ImageData, binarize, load_digits, load_omniglot
+from ebmtut.data.images import small_digits
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.negatives import flips, persistent
@@ -65,19 +66,6 @@ class BinaryImages(NamedTuple):
         return float(_bernoulli_log_prob(self.held_out, self.means[None]).mean().neg())
 
 
-def _digits8() -> tuple[ImageData, int]:
-    try:
-        from sklearn.datasets import load_digits as load_small_digits
-    except ImportError as error:
-        raise DataUnavailable(
-            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
-        ) from error
-    found = load_small_digits()
-    images = torch.from_numpy(found.images).float() / 16
-    labels = torch.from_numpy(found.target)
-    return ImageData(images, labels, "scikit-learn's digits"), 300
-
-
 def _mnist(side: int) -> tuple[ImageData, int]:
     # The training images only at the paper's size: not every machine has them.
     data = load_digits("train" if side == 28 else "test", generator=make_generator(0))
@@ -91,7 +79,7 @@ def _omniglot(side: int) -> tuple[ImageData, int]:
 
 
 _SETS: Mapping[str, Callable[[], tuple[ImageData, int]]] = {
-    "digits 8x8": _digits8,
+    "digits 8x8": lambda: (small_digits(), 300),
     "MNIST 14x14": lambda: _mnist(14),
     "Omniglot 14x14": lambda: _omniglot(14),
     "MNIST 28x28": lambda: _mnist(28),
