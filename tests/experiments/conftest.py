@@ -1,8 +1,22 @@
 """What tests of experiments share."""
 
+from functools import cache
+
 import pytest
 
 from ebmtut.experiments.drl import images
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _a_classifier_is_trained_once():
+    """Tests of one set share its classifier, which is the same in all experiments."""
+    train = images.classifier_of
+    once = cache(lambda name, _: train(name))  # other images, another classifier
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            images, "classifier_of", lambda name: once(name, images.image_set)
+        )
+        yield
 
 
 @pytest.fixture
