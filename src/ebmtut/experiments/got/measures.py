@@ -42,10 +42,10 @@ class ImagesConfig:
 
 # What the paper prints of its learning: 40 components, gamma = 2.0 for components
 # and memberships alike, accelerated steps of the memberships, T that falls by its
-# factor after every epoch, iterations of the oracle until its criterion holds. Ten of
-# them, our own limit at the other scales, are too few: the learning diverges. Its unit
-# of cost, the first temperature and the number of epochs, in which T falls a
-# thousandfold, are our choice, and so is a criterion on the mean V of all images.
+# factor after every epoch, iterations of the oracle until its criterion holds. With
+# ten of them at most, as at the other scales, the learning diverges. The unit of cost,
+# the first temperature, the number of epochs, in which T falls a thousandfold, the
+# limit of 1000 and the criterion's V, the mean over all images, are our choice.
 PAPER = ImagesConfig(
     wnmf=WNMFConfig(
         n_components=40,
