@@ -42,8 +42,10 @@ class ImagesConfig:
 
 # What the paper prints of its learning: 40 components, gamma = 2.0 for components
 # and memberships alike, accelerated steps of the memberships, T that falls by its
-# factor after every epoch. Its unit of cost, the first temperature and the number of
-# epochs, in which T falls a thousandfold, are our choice.
+# factor after every epoch, iterations of the oracle until its criterion holds. With
+# ten of them at most, as at the other scales, the learning diverges. The unit of cost,
+# the first temperature, the number of epochs, in which T falls a thousandfold, the
+# limit of 1000 and the criterion's V, the mean over all images, are our choice.
 PAPER = ImagesConfig(
     wnmf=WNMFConfig(
         n_components=40,
@@ -53,6 +55,7 @@ PAPER = ImagesConfig(
         n_hold=0,
         slowness=1.0,
         shrink_steps=False,
+        max_passes=1000,
     )
 )
 
