@@ -2,7 +2,7 @@
 
     python studies/drl/checkerboard.py [--runs 3] [--updates 2000]
 
-Initial points (one, or the best of sixteen), noise (six levels from 0.25 times the
+Initial points (one, or one of sixteen), noise (six levels from 0.25 times the
 signal, or three from 0.7), and with both changes the learning rate; chains have equal
 cost. Stored are the KL divergence of level 0 from the board, the
 divergence of each level from the board with that level's noise, and the mass that the
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ebmtut.experiments.drl.marginal_vs_recovery import MANY
 from ebmtut.experiments.drl.plane import (
     PLANE,
     PlaneConfig,
@@ -26,7 +27,7 @@ from ebmtut.experiments.drl.plane import (
 )
 from ebmtut.results import Result, collect_provenance, save_result
 
-STARTS = {"one initial point": "recovery", "resampled": "recovery, many starts"}
+STARTS = {"one initial point": "recovery", "resampled": MANY}
 NOISE = {"six levels from 0.25": (6, 0.25), "three levels from 0.7": (3, 0.7)}
 # The usual rate with each combination, and the paper's with both changes.
 CELLS = [(*both, 2e-3) for both in itertools.product(STARTS, NOISE)]
