@@ -18,10 +18,13 @@ import torch
 from torch import Tensor
 
 from ebmtut import flows
+from ebmtut.data import random_graphs
 from ebmtut.energies import (
+    RBM,
     BoltzmannMachine,
     Energy,
     LatticeIsing,
+    MaxIndependentSet,
     PairwiseGraph,
     lattice_adjacency,
 )
@@ -158,11 +161,43 @@ def glass(n: int = 18, strength: float = 3.0) -> Problem:
     return enumerated(spin_glass(n, strength))
 
 
+def independent_sets(n: int = 18, beta: float = 10.0) -> Problem:
+    """Independent sets of one random graph, with the energy of chapter 5."""
+    graphs = random_graphs("erdos-renyi", 1, n, n, generator=make_generator(0))
+    sets = MaxIndependentSet(graphs, inverse_temperature=beta)
+    weight = -beta * sets.penalty * graphs.adjacency[0]
+    return enumerated(BoltzmannMachine(weight, torch.full((n,), beta)))
+
+
+def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Problem:
+    """RBM that has learned bars and stripes by its exact likelihood, hidden bits too."""
+    lines = enumerate_states(side, dtype=torch.float32)
+    bars = lines[:, :, None].expand(-1, side, side)
+    images = torch.cat([bars, bars.mT]).flatten(1).unique(dim=0)
+    generator = make_generator(1)
+    n = side**2
+    weight = 0.5 * torch.randn(n_hidden, n, generator=generator)
+    model = RBM(weight, torch.zeros(n_hidden), torch.zeros(n), learnable=True)
+    states = enumerate_states(n, dtype=torch.float32)
+    adam = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(n_steps):
+        loss = model(images).mean() + torch.logsumexp(-model(states), 0)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    joint = torch.zeros(n + n_hidden, n + n_hidden)
+    joint[n:, :n] = model.weight.detach()
+    bias = torch.cat([model.visible_bias, model.hidden_bias]).detach()
+    return enumerated(BoltzmannMachine(joint + joint.T, bias))
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "lattice 0.1": lambda: lattice(0.1),
     "lattice critical": lambda: lattice(CRITICAL),
-    "lattice 0.3": lambda: lattice(0.3),
     "spin glass": glass,
+    "lattice 0.1": lambda: lattice(0.1),
+    "lattice 0.3": lambda: lattice(0.3),
+    "independent sets": independent_sets,
+    "RBM": rbm,
 }
 
 
