@@ -170,7 +170,7 @@ def independent_sets(n: int = 18, beta: float = 10.0) -> Problem:
 
 
 def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Problem:
-    """RBM that has learned bars and stripes by its exact likelihood, hidden bits too."""
+    """RBM with its hidden bits, trained on bars and stripes by exact likelihood."""
     lines = enumerate_states(side, dtype=torch.float32)
     bars = lines[:, :, None].expand(-1, side, side)
     images = torch.cat([bars, bars.mT]).flatten(1).unique(dim=0)

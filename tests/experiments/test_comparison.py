@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.data import random_graphs
+from ebmtut.energies import Ising, MaxIndependentSet, lattice_adjacency
 from ebmtut.exact import exact_mean
 from ebmtut.experiments import comparison
+from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result
+from ebmtut.states import enumerate_states
 from studies.comparison import learning, sampling, shared
 
 
@@ -64,6 +67,23 @@ def test_errors_of_importance_weights_vanish(glass):
     log_w = -glass.energy(x).double() + 8 * math.log(2)
     energy, pairs, log_z = sampling.errors(glass, sampling.Samples(x, 0, log_w))
     assert pairs < 1e-6 and log_z < 1e-6 and energy < 1e-3
+
+
+def test_independent_sets_have_the_energy_of_the_chapter():
+    problem = sampling.independent_sets(6)
+    graphs = random_graphs("erdos-renyi", 1, 6, 6, generator=make_generator(0))
+    energy = MaxIndependentSet(graphs, inverse_temperature=10.0)
+    x = enumerate_states(6, dtype=torch.float32)
+    torch.testing.assert_close(problem.energy(x), energy(x))
+
+
+def test_almost_all_probability_of_the_rbm_is_on_bars_and_stripes():
+    problem = sampling.rbm()
+    image = problem.states[:, :9].view(-1, 3, 3)
+    bars = (image == image[:, :, :1]).all((1, 2)) | (image == image[:, :1]).all((1, 2))
+    p = problem.log_p.exp()
+    assert float(p[bars].sum()) > 0.98
+    assert float(p[~bars].sum()) > 0  # the rest is there, too
 
 
 def test_lattice_and_its_graph_are_one_energy():
@@ -126,17 +146,32 @@ def test_stored_problems_have_three_seeds(file):
 
 def test_what_the_page_concludes_is_what_was_stored():
     sampled = comparison.load(comparison.SAMPLING)
-    lattice, glass = sampled.values()
-    for result in (lattice, glass):
+    relative = {"lattice, 0.1": 1, "independent sets": 1, "lattice, 0.3": 1 / 8}
+    for file, result in sampled.items():
+        name, methods = comparison.SAMPLING[file], result.scalars["methods"]
         cost = {
             (m, c): comparison.cost_to_arrive(result, m, c) or np.inf
-            for m in result.scalars["methods"]
+            for m in methods
             for c in comparison.COSTS
         }
-        others = [cost[m, "seconds"] for m in result.scalars["methods"] if m != "Gibbs"]
-        assert 3 < min(others) / cost["Gibbs", "seconds"] < 12
-        assert 0.4 < cost["SMC", "evaluations"] / cost["Gibbs", "evaluations"] < 0.6
-    saved = cost["SMC", "evaluations"] - cost["flow", "evaluations"]
+        annealed = cost["SMC", "evaluations"] / cost["Gibbs", "evaluations"]
+        if name == "RBM":
+            assert cost["Gibbs", "seconds"] == np.inf and annealed == 0
+            continue
+        others = [cost[m, "seconds"] for m in methods if m != "Gibbs"]
+        assert 2.3 < min(others) / cost["Gibbs", "seconds"] < 12
+        assert annealed == pytest.approx(relative.get(name, 0.5), rel=0.1)
+    glass, rbm = (sampled[f"sampling-{name}"] for name in ("spin-glass", "rbm"))
+    cost = {
+        m: comparison.cost_to_arrive(glass, m, "evaluations") for m in ("SMC", "flow")
+    }
+    exact = rbm.scalars["references"]["exact"]["pairs"]
+    ends = {
+        m: comparison.curve(rbm, m, "seconds").error[-1] / exact for m in rbm.arrays
+    }
+    assert 2.8 < ends["Gibbs"] < 3 and 2 < ends["GWG"] < 2.2 and 1.9 < ends["DMALA"] < 2
+    assert max(ends["SMC"], ends["tempering"]) < 1.5
+    saved = cost["SMC"] - cost["flow"]
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
     assert 23_000 < spent / saved < 25_000
     couplings, bits = comparison.load(comparison.LEARNING).values()

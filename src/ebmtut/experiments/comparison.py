@@ -26,6 +26,10 @@ STUDIES = Path(__file__).parents[3] / "studies"
 SAMPLING = {
     "sampling-lattice-critical": "lattice, critical",
     "sampling-spin-glass": "spin glass",
+    "sampling-rbm": "RBM",
+    "sampling-independent-sets": "independent sets",
+    "sampling-lattice-01": "lattice, 0.1",
+    "sampling-lattice-03": "lattice, 0.3",
 }
 LEARNING = {
     "learning-couplings-critical": "couplings, critical",
