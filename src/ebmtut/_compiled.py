@@ -44,6 +44,11 @@ inlined = partial(compiled, forceinline=True)
 fused = partial(compiled, fastmath={"contract"})
 # Sums in any order, too: the only freedom that vectors need.
 reordered = partial(compiled, fastmath={"reassoc", "contract", "nsz"})
+# What these call must be inlined, too. Otherwise the machine code of the caller holds
+# a second copy of it, optimised anew, which rounds in another way; the process that
+# compiles uses the first copy, and those that read the disk use the second.
+inlined_fused = partial(fused, forceinline=True)
+inlined_reordered = partial(reordered, forceinline=True)
 
 
 # A turn of the kernels' innermost loops takes 0.1 to 1 ns. Starting threads and

@@ -30,6 +30,7 @@ from ebmtut.energies import (
     lattice_adjacency,
 )
 from ebmtut.experiments.dnfs.recipes import CRITICAL
+from ebmtut.experiments.experiment import stream
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import rmse
 from ebmtut.random import make_generator
@@ -142,7 +143,7 @@ def bit_evaluations(n_sites: int, chain: float) -> dict[str, float]:
 @cache
 def spins(side: int, sigma: float, n_data: int, seed: int) -> Tensor:
     """Sample a lattice once for all methods."""
-    source = make_generator(500 + seed)
+    source = stream("data of the comparison", seed)
     return ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
 
 

@@ -42,6 +42,7 @@ from ebmtut.experiments.dnfs.lattices import (
     pair_products,
 )
 from ebmtut.experiments.dnfs.recipes import CRITICAL
+from ebmtut.experiments.experiment import stream
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, make_generator
@@ -404,7 +405,7 @@ def references(problem: Problem) -> dict[str, dict[str, float | None]]:
     levels, chances = problem.distribution
     rows: dict[str, list[list[float]]] = {"exact": [], "independent bits": []}
     for seed in range(20):
-        generator = make_generator(1000 + seed)
+        generator = stream("references of the comparison", seed)
         exact = exact_samples(problem, seed)
         if exact is None:  # of the lattice only the energy distribution is known
             pick = torch.multinomial(

@@ -9,7 +9,7 @@ import torch
 from ebmtut.data import DataUnavailable
 from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.drl import images as image_sets
-from ebmtut.experiments.drl import long_run, paper_images
+from ebmtut.experiments.drl import long_run
 from ebmtut.experiments.drl.images import draw_images, train_images
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
@@ -111,14 +111,14 @@ def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
 
 
 RECIPES = {
-    "CIFAR-10": paper_images.CIFAR10,
-    "CelebA": paper_images.CELEBA,
-    "churches": paper_images.CHURCHES,
-    "churches, 128": paper_images.CHURCHES_128,
-    "bedrooms": paper_images.BEDROOMS,
-    "T1": replace(paper_images.CIFAR10, n_levels=1),
-    "T1k": paper_images.T1K,
-    "T1k, score": replace(paper_images.T1K, objective="score"),
+    "CIFAR-10": image_sets.CIFAR10,
+    "CelebA": image_sets.CELEBA,
+    "churches": image_sets.CHURCHES,
+    "churches, 128": image_sets.CHURCHES_128,
+    "bedrooms": image_sets.BEDROOMS,
+    "T1": replace(image_sets.CIFAR10, n_levels=1),
+    "T1k": image_sets.T1K,
+    "T1k, score": replace(image_sets.T1K, objective="score"),
 }
 
 
@@ -148,7 +148,7 @@ def test_the_distances_of_the_paper_are_of_all_its_sets(few_photographs):
 
 def test_a_flip_mirrors_whole_images():
     x = torch.rand(200, 3, 4, 4, generator=make_generator(0))
-    mirrored = paper_images.CIFAR10.augmented(x, generator=make_generator(1))
+    mirrored = image_sets.CIFAR10.augmented(x, generator=make_generator(1))
     same = (mirrored == x).flatten(1).all(1)
     other = (mirrored == x.flip(3)).flatten(1).all(1)
     assert bool((same ^ other).all())
@@ -157,8 +157,8 @@ def test_a_flip_mirrors_whole_images():
 
 def test_the_last_level_is_learned_without_a_parabola():
     """As in the code, whose `is_recovery` is 0 there."""
-    assert paper_images.CIFAR10.noise.sigmas[-1] == 1.0
-    sizes, scales = paper_images.CIFAR10.chain.step_size, paper_images.CIFAR10.scales
+    assert image_sets.CIFAR10.noise.sigmas[-1] == 1.0
+    sizes, scales = image_sets.CIFAR10.chain.step_size, image_sets.CIFAR10.scales
     assert sizes[-1] ** 2 == pytest.approx(scales[-1])
 
 

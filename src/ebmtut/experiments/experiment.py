@@ -318,6 +318,9 @@ _OFFSETS = {
     "samples": 1,
     "training of the RBM": 1,
     "training on samples": 2,
+    # Of the comparison, which has seeds from 0 to 20, and 100 for tuning.
+    "data of the comparison": 500,
+    "references of the comparison": 1000,
 }
 
 

@@ -227,7 +227,10 @@ def simulate(
 
 
 class WatchedFlow:
-    """A flow whose terms are watched; no evaluation waits for a GPU."""
+    """A flow whose terms are watched; no evaluation waits for a GPU.
+
+    Terms and information of one evaluation do not say when a value was first lost.
+    """
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._compiled import fused, in_threads
+from ebmtut._compiled import fused, in_threads, inlined_fused
 from ebmtut._gpu import runs_triton
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.kernels.tiles import (
@@ -55,13 +55,13 @@ def chain_by_kernel(
     return plain(p, q, cost, g)
 
 
-@fused
+@inlined_fused
 def _add_noise(L, theta, temperature, inverse_q, h, low, high):  # type: ignore[no-untyped-def]
     for d in range(low, high):
         h[d] = L[d] + theta[d] * temperature * inverse_q[d]
 
 
-@fused
+@inlined_fused
 def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # type: ignore[no-untyped-def]
     """Set L, h and U of one problem by one walk through its whole cost."""
     n_rows, stop = len(g), len(L)
@@ -147,7 +147,7 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
             )
 
 
-@fused
+@inlined_fused
 def _lower_by_noise(U, theta, temperature, inverse_p, g):  # type: ignore[no-untyped-def]
     for i in range(len(g)):
         g[i] = U[i] - theta[i] * temperature * inverse_p[i]

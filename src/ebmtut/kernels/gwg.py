@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._compiled import reordered, sweep_in_threads
+from ebmtut._compiled import inlined_reordered, reordered, sweep_in_threads
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import spawn_seed
@@ -25,7 +25,7 @@ _C2, _C3, _C4, _C5 = 0.49999994, 0.16666521, 0.041668091, 0.0083693964
 _LOG2, _LOG2_REST = 0.693145751953125, 1.4286068203094173e-06
 
 
-@reordered
+@inlined_reordered
 def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     """Fill the weights exp((1 - 2x) field / 2) and their sums by block.
 
@@ -60,7 +60,7 @@ def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     return _sum_blocks(weight, blocks)
 
 
-@reordered
+@inlined_reordered
 def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
     """Sum the weights by block, and all."""
     zero = blocks.dtype.type(0)

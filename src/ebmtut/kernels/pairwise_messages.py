@@ -21,7 +21,7 @@ from jaxtyping import Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled, in_threads, reordered
+from ebmtut._compiled import compiled, in_threads, inlined_reordered, reordered
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
 
@@ -184,7 +184,7 @@ def _sweep_matrix(
     return found[:, rows.sites], end if keep_messages else None
 
 
-@reordered
+@inlined_reordered
 def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untyped-def]
     """Update one S, whose sender has this belief and was answered this."""
     q = belief - c * answer

@@ -23,6 +23,14 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 </div></main></body></html>"""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Every test of this folder needs a browser."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker("browser")
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """Return a folder for pages, with all scripts that they load.
@@ -66,9 +74,16 @@ def windows(browser):
 
 @pytest.fixture(params=["desktop", "phone from a file"])
 def visit(windows, address, site, page, request):
-    """Return the page, open, its widget drawn."""
+    """Return the page, open, its widget drawn; nothing is wrong before and after."""
     visit = windows[request.param]
     is_phone = request.param != "desktop"
     visit.open((site / page).as_uri() if is_phone else address)
-    visit.wait_for_widgets()
-    return visit
+    assert visit.wrong() == []
+    yield visit
+    assert visit.wrong() == []
+
+
+@pytest.fixture
+def line(visit):
+    """Return the text beside the controls."""
+    return visit.page.locator(".ex-note")

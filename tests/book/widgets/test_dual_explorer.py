@@ -11,8 +11,6 @@ from ebmtut.random import make_generator
 from ebmtut.widgets import dual_explorer
 from tools.pages import visitor
 
-pytestmark = pytest.mark.browser
-
 N_ITERATIONS = 60
 SCHEDULES = {
     "cools": transport.annealed_temperatures(N_ITERATIONS, 3, power=2.0)[::2],
@@ -97,20 +95,17 @@ def expected_note(name, chain):
     )
 
 
-def test_prices_settle_only_where_they_cool(visit):
+def test_prices_settle_only_where_they_cool(visit, line):
     page = visit.page
-    assert visit.wrong() == []
-    note = page.locator(".ex-note")
     schedule = page.get_by_role("combobox", name=re.compile("^temperature"))
     end_of(page)
     for name in SCHEDULES:
         schedule.select_option(name)
-        assert note.inner_text().endswith(expected_note(name, 0))
+        assert line.inner_text().endswith(expected_note(name, 0))
     page.get_by_role("button", name="other random numbers").click()
-    assert note.inner_text().endswith(expected_note("cold", 1))
+    assert line.inner_text().endswith(expected_note("cold", 1))
     assert page.get_by_role("button", name="(2 of 8)").is_visible()
     assert visit.dead_sliders() == []
-    assert visit.wrong() == []
 
 
 def end_of(page):

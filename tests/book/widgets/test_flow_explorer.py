@@ -12,8 +12,6 @@ from ebmtut.widgets import TrainedFlow, flow_explorer
 from ebmtut.widgets.flow_explorer import _packed
 from tools.pages import visitor
 
-pytestmark = pytest.mark.browser
-
 SIDE, SIGMA, WIDTH, HIDDEN = 6, 0.2, 4, 8
 
 ANSWERS = """async ({numbers, sizes, spins, t, sigma}) => {

@@ -1,11 +1,7 @@
 """What all widgets share: sizes, and text beside the controls."""
 
-import pytest
-
 from ebmtut.widgets import recovery_explorer
 from tools.pages import PHONE
-
-pytestmark = pytest.mark.browser
 
 CONTROLS = ".explorer :is(input, select, button)"
 

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Natural, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import CIFAR10, OTHERS
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
@@ -133,7 +132,9 @@ EXPERIMENT = shared.image_row(
         "full": FidConfig(shared.FULL, score_factor=3, n_seeds=3),
         # 50,000 samples, as in the paper. Its number is of Inception's features, whose
         # weights the experiment does not have (`ebmtut.metrics.inception_features`).
-        "paper": FidConfig(CIFAR10, score_factor=0, n_samples=50_000, more=OTHERS),
+        "paper": FidConfig(
+            shared.CIFAR10, score_factor=0, n_samples=50_000, more=shared.OTHERS
+        ),
     },
     cells=cells,
     job=shared.image_job,

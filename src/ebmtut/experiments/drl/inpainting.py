@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -118,7 +117,7 @@ EXPERIMENT = shared.image_row(
         # Churches of 64 x 64 pixels for Figure 15's of 128, and half of each for its
         # masks. 300 are held out; a classifier without classes tells which way up they
         # are.
-        "paper": InpaintingConfig(CHURCHES),
+        "paper": InpaintingConfig(shared.CHURCHES),
     },
     cells=lambda config: {"completions": {"config": replace(config, n_seeds=1)}},
     job=inpainting_job,

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.random import make_generator
@@ -110,7 +109,7 @@ EXPERIMENT = shared.image_row(
         "quick": InterpolationConfig(shared.LIVE),
         "full": InterpolationConfig(shared.FULL, n_seeds=3),
         # Churches of 64 x 64 pixels for Figure 12's of 128; nine images in a row.
-        "paper": InterpolationConfig(CHURCHES),
+        "paper": InterpolationConfig(shared.CHURCHES),
     },
     cells=lambda config: {"arcs": {"config": replace(config, n_seeds=1)}},
     job=interpolation_job,

@@ -12,7 +12,6 @@ from torch import nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import CIFAR10
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
@@ -122,7 +121,7 @@ EXPERIMENT = shared.image_row(
         # 2500 samples every 15,000 steps, as Figure 9. Its K are those of Table 2; that
         # all are evaluated by chains of 30 steps is our choice.
         "paper": StepsConfig(
-            CIFAR10,
+            shared.CIFAR10,
             n_chain_steps=(10, 30, 50),
             n_sampling=30,
             n_looks=66,

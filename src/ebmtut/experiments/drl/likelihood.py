@@ -13,7 +13,6 @@ from torch import Tensor
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Outcome, by_seed
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
@@ -125,7 +124,7 @@ EXPERIMENT = shared.image_row(
         "full": LikelihoodConfig(shared.FULL, n_samples=10_000, n_seeds=3),
         # T1k. The largest number of samples in Figure 7 is not printed: as many
         # as 16 GB hold at all thousand levels.
-        "paper": LikelihoodConfig(T1K, n_samples=1000),
+        "paper": LikelihoodConfig(shared.T1K, n_samples=1000),
     },
     cells=lambda config: {"bits": {"config": replace(config, n_seeds=1)}},
     job=likelihood_job,

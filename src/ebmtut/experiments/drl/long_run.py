@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -239,7 +238,7 @@ EXPERIMENT = shared.image_row(
         # stands for the normal approximation, so that chains have a length; the paper's
         # longer chains are Hamiltonian Monte Carlo's, as the walk is here.
         "paper": LongRunConfig(
-            (("T1k", replace(T1K, n_chain_steps=1)),),
+            (("T1k", replace(shared.T1K, n_chain_steps=1)),),
             factors=(1, 10, 100),
             n_moves=(1, 10, 100),
         ),

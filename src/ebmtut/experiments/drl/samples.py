@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl import images as shared
-from ebmtut.experiments.drl.paper_images import CELEBA, CHURCHES, CHURCHES_128, CIFAR10
 from ebmtut.experiments.experiment import Cells, Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -124,7 +123,7 @@ EXPERIMENT = shared.image_row(
         "full": SamplesConfig((shared.FULL, *shared.LARGER), n_seeds=(3, 2, 1, 1, 2)),
         # Of Figures 1, 4, 10 and 16 the sets that `PaperRecipe` knows.
         "paper": SamplesConfig(
-            (CIFAR10, CELEBA, CHURCHES, CHURCHES_128),
+            (shared.CIFAR10, shared.CELEBA, shared.CHURCHES, shared.CHURCHES_128),
             n_samples=2500,
         ),
     },
