@@ -193,6 +193,14 @@ def learn(
     return train_graph_flow(weights.to(device), problem, rollout, optimizer, **how)
 
 
+def n_evaluations(n_time_steps: int, n_refine: int) -> int:
+    """Evaluations of a flow with DMALA steps after each of its steps.
+
+    The log-ratios of the first DMALA step at each time are one evaluation more.
+    """
+    return n_time_steps * (n_refine + 2 if n_refine else 1)
+
+
 @dataclass
 class Scores:
     """Scores of methods on the same graphs, of one sample and of the best of each."""
@@ -215,12 +223,20 @@ class Scores:
         self.scalars[f"{name}: best"] = float(score.amax(1).mean())
         self.scalars[f"{name}: CPU seconds"] = seconds
 
-    def _anneal(self, kernel: Any, betas: list[float], n_steps: int = 1) -> Tensor:
-        """Anneal uniform random bits."""
+    def _random_bits(self) -> Tensor:
         rng = self.generator
         shape = len(self.problem.graphs) * self.config.n_copies, self.problem.n_sites
-        x = torch.randint(2, shape, generator=rng, device=rng.device).float()
-        return anneal(kernel, x, betas, generator=rng, n_steps=n_steps)
+        return torch.randint(2, shape, generator=rng, device=rng.device).float()
+
+    def _rising(self, n: int) -> list[float]:
+        """Inverse temperatures of n equal steps to the path's end."""
+        return [self.problem.inverse_temperature * (k + 1) / n for k in range(n)]
+
+    def _sweep(self, betas: list[float], n_sweeps: int = 1) -> Tensor:
+        """Anneal Gibbs sampling from uniform random bits."""
+        how: Any = {"generator": self.generator, "n_steps": n_sweeps}
+        at = self.problem.at
+        return anneal(lambda b: vertex_gibbs(at(b)), self._random_bits(), betas, **how)
 
     def flow(self, name: str, weights: flows.GraphWeights, n_refine: int) -> None:
         """Follow the flow, with DMALA steps after each of its steps."""
@@ -231,19 +247,26 @@ class Scores:
             how["refine"] = flows.dmala_kernel(flow.path, config.step_size, n_refine)
         self.record(name, lambda: flows.simulate(flow, n, config.n_time_steps, **how).x)
 
-    def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
-        """Anneal chains; DMALA evaluates the ratios as often as the flow does."""
-        n_times = self.config.n_time_steps // (1 if n_refine else 2)
-        top = self.problem.inverse_temperature
-        betas = [top * (k + 1) / n_times for k in range(n_times)]
+    def dmala_chain(self, name: str, n_refine: int) -> None:
+        """Anneal DMALA with as many evaluations as the flow with DMALA steps.
 
-        def kernel(beta: float) -> Any:
-            energy = self.problem.at(beta)
-            if not langevin:
-                return vertex_gibbs(energy)
-            return dmala(energy, self.config.step_size, "exact")
+        The start takes one and each step another: beta only scales the log-ratios.
+        """
+        betas = self._rising(n_evaluations(self.config.n_time_steps, n_refine) - 1)
+        at = partial(dmala, self.problem.at(1.0), self.config.step_size, "exact")
 
-        self.record(name, lambda: self._anneal(kernel, betas, n_refine + 1))
+        def draw() -> Tensor:
+            state = at().init(self._random_bits())
+            for beta in betas:
+                state, _ = at(beta).step(state, generator=self.generator)
+            return state.x
+
+        self.record(name, draw)
+
+    def gibbs_chain(self, name: str, n_refine: int) -> None:
+        """Anneal Gibbs sampling, always with fewer evaluations than the flow."""
+        betas = self._rising(self.config.n_time_steps // (1 if n_refine else 2))
+        self.record(name, lambda: self._sweep(betas, n_refine + 1))
 
     @torch.no_grad()
     def gflownet(self, name: str, policy: flows.SetPolicy) -> None:
@@ -258,8 +281,7 @@ class Scores:
             if isinstance(self.problem, MaxIndependentSet):
                 how: Any = self.problem.graphs, self.config.n_copies
                 return greedy_independent_set(*how, generator=self.generator)
-            frozen = vertex_gibbs(self.problem.at(1e6))
-            return self._anneal(lambda _: frozen, [0.0])
+            return self._sweep([1e6])
 
         self.record("greedy", draw)
 
@@ -292,8 +314,8 @@ def graph_job(
     scores.greedy()
     for steps in config.refinements:
         scores.flow(refined("DNFS", steps), ours.weights, steps)
-        scores.chain(f"DMALA {steps}", steps, langevin=True)
-        scores.chain(f"Gibbs {steps}", steps, langevin=False)
+        scores.dmala_chain(f"DMALA {steps}", steps)
+        scores.gibbs_chain(f"Gibbs {steps}", steps)
     for name, other in learned.items():
         scores.scalars[f"training of {name}: CPU seconds"] = other.cpu_seconds
         if isinstance(other, SetPolicyTraining):
