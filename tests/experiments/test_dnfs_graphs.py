@@ -124,7 +124,7 @@ def test_chains_make_as_many_evaluations_as_the_flow(n_refine, monkeypatch):
     # A flow also evaluates its last states, which only its weights need.
     assert len(calls) == claimed + 1
     calls.clear()
-    measured.dmala_chain("chain", n_refine)
+    measured.dmala("chain", n_refine)
     assert len(calls) == claimed
 
 
