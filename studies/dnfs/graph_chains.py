@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ebmtut.experiments.dnfs.graph_problems import cells, dmala_scores
+from ebmtut.experiments.dnfs.graph_problems import dmala_scores, held_out_problem
 from ebmtut.experiments.registry import get_experiment
 from ebmtut.experiments.runs import redraw
 from ebmtut.results import Result, collect_provenance, load_result, save_result
@@ -26,9 +26,9 @@ def with_new_chains(result: Result, config: Any) -> Result:
     started = time.time()
     seed = result.provenance.seed or 0
     table = dict(result.scalars["table"])
-    for size, job in cells(config).items():
-        n_runs = len(table[size]["DMALA 0"])
-        runs = [dmala_scores(**job, seed=seed + k) for k in range(n_runs)]
+    for size in table:
+        problem, n_runs = held_out_problem(config, size), len(table[size]["DMALA 0"])
+        runs = [dmala_scores(problem, config, seed + k) for k in range(n_runs)]
         table[size] |= {name: [run[name] for run in runs] for name in runs[0]}
     run = asdict(collect_provenance(seed=seed, started=started))
     commits = dict.fromkeys([*result.scalars["commits"], run["commit"]])

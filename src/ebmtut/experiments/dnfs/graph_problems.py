@@ -140,12 +140,9 @@ def problem_of(
     return kind(graphs, inverse_temperature=config.inverse_temperature)
 
 
-def held_out_problem(
-    config: GraphProblemConfig, size: str, device: str = "cpu"
-) -> GraphEnergy:
+def held_out_problem(config: GraphProblemConfig, size: str) -> GraphEnergy:
     """Draw the test graphs, which are the same for all seeds of learning and chance."""
-    problem = problem_of(config, size, config.n_test, make_generator(2025))
-    return problem.of(problem.graphs.to(device))
+    return problem_of(config, size, config.n_test, make_generator(2025))
 
 
 def fresh_network(
@@ -199,10 +196,7 @@ def learn(
 
 
 def n_evaluations(n_time_steps: int, n_refine: int) -> int:
-    """Evaluations of a flow with DMALA steps after each of its steps.
-
-    The log-ratios of the first DMALA step at each time are one evaluation more.
-    """
+    """Evaluations of a flow; k DMALA steps after each of its steps add k + 1."""
     return n_time_steps * (n_refine + 2 if n_refine else 1)
 
 
@@ -300,8 +294,8 @@ def graph_job(
 ) -> Outcome:
     """Train on graphs of one size, and evaluate every method on others."""
     drawn = problem_of(config, size, config.n_train, stream("training graphs", seed))
-    problem = drawn.of(drawn.graphs.to(device))
-    held_out = held_out_problem(config, size, device)
+    both = drawn, held_out_problem(config, size)
+    problem, held_out = (one.of(one.graphs.to(device)) for one in both)
     how = size, config, seed, checkpoint
     untrained = fresh_network(config.width, config.n_layers, make_generator(seed))
     untrained = untrained.to(device)
@@ -326,16 +320,16 @@ def graph_job(
         scores.flow(name, other.weights, 0)
         if name == OTHER_TEMPERATURE:
             scores.flow(refined(name, most), other.weights, most)
-    chains = dmala_scores(size, config, seed, device)
-    return Outcome(scores.scalars | chains, {"losses": ours.losses})
+    scores.scalars |= dmala_scores(held_out, config, seed)
+    return Outcome(scores.scalars, {"losses": ours.losses})
 
 
 def dmala_scores(
-    size: str, config: GraphProblemConfig, seed: int, device: str = "cpu"
+    problem: GraphEnergy, config: GraphProblemConfig, seed: int
 ) -> dict[str, float]:
-    """Evaluate annealed DMALA, which shares no random numbers with the others."""
-    problem = held_out_problem(config, size, device)
-    scores = Scores(problem, config, stream("long chains", seed, device))
+    """Evaluate annealed DMALA, which shares no random numbers with other methods."""
+    rng = stream("long chains", seed, problem.graphs.adjacency.device)
+    scores = Scores(problem, config, rng)
     for steps in config.refinements:
         scores.dmala(f"DMALA {steps}", steps)
     return scores.scalars

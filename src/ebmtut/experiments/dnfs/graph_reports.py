@@ -85,8 +85,7 @@ def fractions_table(
             kinds.append("exact")
     else:
         spent = result.scalars["table"][size]
-        seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in shown]
-        columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
+        columns["CPU s"] = [_digits(spent[f"{m}: CPU seconds"]) for m, *_ in shown]
         words = f"the best of {config['n_copies']} samples; CPU seconds of {size}"
     measured = methods is not None and max(errors[False]) > 0
     return Table(
