@@ -84,7 +84,7 @@ class GraphProblemConfig:
     n_copies: Count = 4
     #: At the path's end.
     inverse_temperature: float = 5.0
-    #: Of the flow; also temperatures of the annealing.
+    #: Of the flow; also temperatures of annealed Gibbs sampling.
     n_time_steps: Count = 64
     #: DMALA steps after each step of the flow.
     refinements: tuple[Natural, ...] = (0, 1, 3, 5)
@@ -466,8 +466,8 @@ def graph_row(
     )
     if problem == "max-independent-set":
         # Table 6 has all numbers of refinements. On graphs kept for that, four times
-        # as many steps (of half the states: as good) bring the flow above DMALA; for
-        # cuts they bring nothing. Of the last 1/T from 5 to 25 and the step sizes
+        # as many steps (of half the states: as good) bring the flow alone above DMALA;
+        # for cuts they bring nothing. Of the last 1/T from 5 to 25 and the step sizes
         # from 0.2 to 2 that were tried, none serves DMALA alone better than these by
         # more than the noise; for cuts none does than the paper's 5, and 0.3.
         full = replace(
