@@ -247,7 +247,7 @@ class Scores:
         self.record(name, lambda: flows.simulate(flow, n, config.n_time_steps, **how).x)
 
     def dmala(self, name: str, n_refine: int) -> None:
-        """Anneal DMALA with as many evaluations as the flow with DMALA steps.
+        """Anneal DMALA for the evaluations of the flow with DMALA steps.
 
         The start takes one and each step another: beta only scales the log-ratios.
         """
