@@ -92,9 +92,7 @@ class GraphProblemConfig:
     width: int = 32
     #: Of leGF in place of the message network, or 0.
     n_layers: Natural = 0
-    rollout: GraphFlowConfig = field(
-        default_factory=lambda: GraphFlowConfig(anneal=0.5)
-    )
+    rollout: GraphFlowConfig = field(default=GraphFlowConfig(anneal=0.5))
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(
             n_steps=600,
@@ -275,13 +273,10 @@ class Scores:
 
     def greedy(self) -> None:
         """Add vertices in random order; for cuts, one sweep that only improves."""
-
-        def draw() -> Tensor:
-            if isinstance(self.problem, MaxIndependentSet):
-                how: Any = self.problem.graphs, self.config.n_copies
-                return greedy_independent_set(*how, generator=self.generator)
-            return self._sweep([1e6])
-
+        how: Any = self.problem.graphs, self.config.n_copies
+        draw = partial(greedy_independent_set, *how, generator=self.generator)
+        if isinstance(self.problem, MaxCut):
+            draw = partial(self._sweep, [1e6])
         self.record("greedy", draw)
 
 
