@@ -99,8 +99,8 @@ def flow():
         ess > 0.99
         and off < 0.003
         and {round(share, 1) for share in adds} <= {0.3, 0.4}
-        and {round(share, 2) for share in alone} == {0.04, 0.05}
-        and 0 < min(refined) < max(refined) < 0.0035
+        and {round(share, 2) for share in alone} == {0.01, 0.02}
+        and -0.003 < min(refined) < max(refined) < 0
         and all(gibbs)
     )
 

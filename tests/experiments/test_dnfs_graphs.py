@@ -106,29 +106,26 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
     assert np.array_equal(whole.arrays["losses"], again.arrays["losses"])
 
 
-def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
-    """Every product with A of either is counted."""
-    calls = []
-    plain = MaxCut.flip_log_ratios
-
-    def counted(self, x):
-        calls.append(1)
-        return plain(self, x)
-
-    monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
+@pytest.mark.parametrize("n_refine", [0, 3])
+def test_chains_make_as_many_evaluations_as_the_flow(n_refine, monkeypatch):
+    """All products with A are counted."""
+    calls, plain = [], MaxCut.flip_log_ratios
+    monkeypatch.setattr(
+        MaxCut, "flip_log_ratios", lambda *args: calls.append(1) or plain(*args)
+    )
     config = graph_problems.GraphProblemConfig(
         problem="max-cut", n_copies=1, n_time_steps=8
     )
     problem = graph_problems.problem_of(config, SIZE, 2, make_generator(0))
     measured = graph_problems.Scores(problem, config, make_generator(1))
-    for n_refine in (0, 3):
-        calls.clear()
-        measured.flow("flow", GraphFlowNetwork(width=4), n_refine)
-        by_flow = len(calls)
-        calls.clear()
-        measured.chain("chain", n_refine, langevin=True)
-        # A flow looks at both ends of its time: once more than it steps.
-        assert by_flow == len(calls) + 1
+    claimed = graph_problems.n_evaluations(8, n_refine)
+    assert claimed == (8 * 5 if n_refine else 8)
+    measured.flow("flow", GraphFlowNetwork(width=4), n_refine)
+    # A flow also evaluates its last states, which only its weights need.
+    assert len(calls) == claimed + 1
+    calls.clear()
+    measured.dmala("chain", n_refine)
+    assert len(calls) == claimed
 
 
 def test_the_exact_distribution_by_hand():

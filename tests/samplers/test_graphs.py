@@ -111,3 +111,26 @@ def test_annealing_freezes_at_an_optimum():
         standard_error = 0.5 / len(x) ** 0.5
         assert found.max() == 2
         assert found.mean() > 1.5 + 5 * standard_error
+
+
+@pytest.mark.parametrize("kind", [MaxCut, MaxIndependentSet])
+def test_annealed_dmala_evaluates_once_more_than_it_steps(kind, monkeypatch):
+    """And its steps are those that the energy at each temperature would have."""
+    energy, x, betas = kind(SQUARE), bits(SQUARE, 200, 0), [0.5, 1.0, 2.0, 4.0]
+    step_size = 0.6, "exact"
+    anew = anneal(
+        lambda beta: dmala(energy.at(beta), *step_size),
+        x,
+        betas,
+        generator=make_generator(0),
+    )
+    calls, plain = [], kind.flip_log_ratios
+    monkeypatch.setattr(
+        kind, "flip_log_ratios", lambda *args: calls.append(1) or plain(*args)
+    )
+    rng = make_generator(0)
+    state = dmala(energy, *step_size).init(x)
+    for beta in betas:
+        state, _ = dmala(energy, *step_size, beta).step(state, generator=rng)
+    assert len(calls) == len(betas) + 1
+    assert torch.equal(state.x, anew)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ebmtut.checks import DivergenceError, Positive, checked
+from ebmtut.checks import DivergenceError, NonNegative, Positive, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
@@ -57,7 +57,10 @@ def langevin_log_proposal(
 
 @checked
 def dmala(
-    energy: EnergyFunction, step_size: Positive, ratios: str = "taylor"
+    energy: EnergyFunction,
+    step_size: Positive,
+    ratios: str = "taylor",
+    inverse_temperature: NonNegative = 1.0,
 ) -> Sampler:
     """Discrete Metropolis-adjusted Langevin algorithm.
 
@@ -67,6 +70,9 @@ def dmala(
         alpha of Zhang et al. (2022), positive: larger flips more bits.
     ratios
         ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``.
+    inverse_temperature
+        beta of the target, which is proportional to exp(-beta E). It scales what a
+        state keeps of E, so a state serves every beta without a new evaluation.
 
     Examples
     --------
@@ -80,18 +86,19 @@ def dmala(
     torch.Size([5, 9])
     """
     ratio_function(ratios)
+    beta = inverse_temperature
 
     @torch.no_grad()
     def step(
         state: InformedState, *, generator: torch.Generator
     ) -> tuple[InformedState, StepInfo]:
         x = state.x
-        forward = langevin_flip_logits(state.log_ratios, step_size)
+        forward = langevin_flip_logits(beta * state.log_ratios, step_size)
         flips = bernoulli(torch.sigmoid(forward), generator=generator)
         proposal = informed_state(energy, (x - flips).abs(), ratios)
-        backward = langevin_flip_logits(proposal.log_ratios, step_size)
+        backward = langevin_flip_logits(beta * proposal.log_ratios, step_size)
         log_acceptance = metropolis_log_acceptance(
-            state.energy - proposal.energy,
+            beta * (state.energy - proposal.energy),
             langevin_log_proposal(x, proposal.x, forward),
             langevin_log_proposal(proposal.x, x, backward),
         )

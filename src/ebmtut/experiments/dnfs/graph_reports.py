@@ -13,7 +13,7 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.captions import spread, table_of
-from ebmtut.experiments.dnfs.graph_problems import fractions, refined
+from ebmtut.experiments.dnfs.graph_problems import fractions, n_evaluations, refined
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO
@@ -33,9 +33,9 @@ class _Line(NamedTuple):
 
 
 def _lines(result: Result) -> dict[str, _Line]:
-    """Methods of a result; DMALA evaluates the ratios at both ends of its chain."""
+    """Methods of a result."""
     n_times, most = result.config["n_time_steps"], max(result.config["refinements"])
-    together = n_times * (most + 2)
+    together = n_evaluations(n_times, most)
     return {
         "greedy": _Line("greedy", "random greedy", 1),
         "untrained": _Line("untrained DNFS", "untrained flow", n_times),
@@ -85,8 +85,7 @@ def fractions_table(
             kinds.append("exact")
     else:
         spent = result.scalars["table"][size]
-        seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in shown]
-        columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
+        columns["CPU s"] = [_digits(spent[f"{m}: CPU seconds"]) for m, *_ in shown]
         words = f"the best of {config['n_copies']} samples; CPU seconds of {size}"
     measured = methods is not None and max(errors[False]) > 0
     return Table(
