@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from ebmtut.energies import LatticeIsing
-from ebmtut.experiments.dnfs.hollow import draw_influences, exact_weights, influences
+from ebmtut.experiments.dnfs.hollow import (
+    draw_influences,
+    draw_xi,
+    exact_weights,
+    influences,
+)
 from ebmtut.flows import Flow, HollowMLP
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -69,3 +74,15 @@ def test_influences_of_a_hollow_network_have_a_white_diagonal():
     *panels, bar = figure.axes
     assert [ax.get_title() for ax in panels] == ["a", "b"]
     assert bar.get_xlim() == (0, 1)
+
+
+def test_xi_of_two_spins_differs_between_states_at_half_rates_only():
+    ax = draw_xi(PAIR, TwoSpins(1.0)).axes[0]
+    agree, disagree, *right = (torch.as_tensor(line.get_ydata()) for line in ax.lines)
+    for t, *found in zip(torch.linspace(0, 1, 51), *right, strict=True):
+        for x, value in zip(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), found, strict=True):
+            xi = Flow(PAIR, TwoSpins(1.0)).terms(x[None], float(t)).xi
+            assert float(value) == pytest.approx(float(xi), abs=1e-6)
+            assert float(value) == pytest.approx(float(t.tanh()), abs=1e-6)
+    # At half rates xi is (tanh t - E) / 2, and E differs by 2.
+    torch.testing.assert_close(agree - disagree, torch.ones(51))

@@ -53,9 +53,12 @@ def test_cells(cell, printed):
 
 def test_a_number_without_an_error_stands_alone():
     """A row of one seed stands beside rows of several."""
-    shown = Table({"runs": ["one", "three"], "x": [(0.25, None), (0.25, 0.01)]})
+    cells = [(0.25, None), ("0.250", None), (0.25, 0.01)]
+    shown = Table({"runs": ["one", "printed", "three"], "x": cells})
+    assert shown.numeric[1]
     assert [line.split()[1:] for line in repr(shown).splitlines()[1:]] == [
         ["0.25"],
+        ["0.250"],
         ["0.250", "±", "0.010"],
     ]
 

@@ -10,7 +10,7 @@ from ebmtut.checks import InputError
 __all__ = ["KINDS", "Cell", "Table"]
 
 # What a cell may hold: words, a count, a number, a number with its error, or nothing.
-Cell = str | int | float | bool | tuple[float, float | None] | None
+Cell = str | int | float | bool | tuple[float | str, float | None] | None
 
 # Kinds of rows, and the words that tell them apart where there is no colour.
 KINDS = {
@@ -31,7 +31,8 @@ class Table:
     ----------
     columns
         Heading, with its unit, to cells; the first column names the rows. A pair
-        ``(value, error)`` is printed as value ± error; ``None`` and NaN as a dash.
+        ``(value, error)`` is printed as value ± error; ``None`` and NaN as a dash. In
+        ``(text, None)`` the text is a number that has its digits.
     caption, digits
         What it shows; significant digits of numbers without an error.
     kinds
@@ -156,7 +157,7 @@ def _print(cell: Cell, digits: int) -> str:
     if isinstance(cell, tuple):
         value, error = cell
         if error is None:
-            return _print(float(value), digits)
+            return _print(value if isinstance(value, str) else float(value), digits)
         return _with_error(float(value), float(error))
     if isinstance(cell, int):
         return str(cell).replace("-", MINUS)

@@ -5,7 +5,7 @@ import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
 import { leap, moveSums, otherSums, terms, uniforms, unpack } from "./odd_lattice.js";
 
 const ACROSS = 4; // lattices across and down
-const MOST = 40; // times that all lattices are simulated, at the reader's wish
+const MOST = 10; // times that all lattices are simulated, at the reader's wish
 const COLORS = { up: "#0072b2", down: "#e8eef4", chain: "#56b4e9", mean: "#d55e00" };
 
 function drawLattices(canvas, states, side) {
@@ -88,7 +88,7 @@ function render({ model: state, el }) {
 
   // The trajectories that were simulated, a row per step, made as far as the reader asks.
   let run = null;
-  // Energies of all runs of one setting: by seed, the rows of the steps that were made.
+  // All runs of one setting, by seed, with the rows of the steps that were made.
   const runs = new Map();
   function begin() {
     const uniform = uniforms(state.get("seed"));
@@ -100,7 +100,7 @@ function render({ model: state, el }) {
     const setting = `${state.get("flow")},${state.get("trained")}`;
     if (!runs.has(setting)) runs.set(setting, new Map());
     run.all = runs.get(setting);
-    run.all.set(state.get("seed"), run.energies);
+    run.all.set(state.get("seed"), { energies: run.energies, xi: run.xi });
     evaluate();
   }
   function evaluate() {
@@ -173,30 +173,30 @@ function render({ model: state, el }) {
     timeSlider.show(step, (step / nSteps).toFixed(2));
     drawLattices(lattices, run.states[step], side);
     const exact = flow.energy;
+    // All runs of this setting that have come as far; while one run after the other is
+    // made, the runs before.
+    const done = (k) => [...run.all.values()].filter((one) => one.energies.length > k);
+    const at = drawing && done(state.get("step")).length ? state.get("step") : step;
+    const all = done(at).flatMap((one) => one.energies[at]);
+    const average = mean(all);
+    const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
+    drawEnergies(energies, run.energies, exact, step, lowest, at, [average, spread]);
     // The trapezoid's integral of xi: log-weights, and what they say.
-    const logs = run.xi[0].map((_, c) => {
+    const logs = done(at).flatMap(({ xi }) => xi[0].map((_, c) => {
       let sum = 0;
-      for (let k = 0; k < step; k++) sum += (run.xi[k][c] + run.xi[k + 1][c]) / 2;
+      for (let k = 0; k < at; k++) sum += (xi[k][c] + xi[k + 1][c]) / 2;
       return sum / nSteps;
-    });
+    }));
     const top = Math.max(...logs);
     const w = logs.map((v) => Math.exp(v - top));
     const [one, two] = [w.reduce((a, b) => a + b), w.reduce((a, b) => a + b * b, 0)];
     const ess = (one * one) / two;
-    const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
-    // The mean over all runs of this setting that have come as far; while one run after
-    // the other is made, that of the runs before.
-    const done = (k) => [...run.all.values()].filter((rows) => rows.length > k);
-    const at = drawing && done(state.get("step")).length ? state.get("step") : step;
-    const all = done(at).flatMap((rows) => rows[at]);
-    const average = mean(all);
-    const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
-    drawEnergies(energies, run.energies, exact, step, lowest, at, [average, spread]);
+    const logZ = side * side * Math.log(2) + top + Math.log(one / logs.length);
     line.textContent = minus(`Mean energy of ${all.length} samples: `
       + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[at].toFixed(1)}. `
       + (drawing ? `Drawing ${MOST * nChains} samples.`
-        : `By their weights, the ${nChains} shown are worth ${ess.toFixed(1)}, and log Z `
-        + `is ${logZ.toFixed(2)}, exact ${flow.log_partition[step].toFixed(2)}.`));
+        : `Their effective sample size is ${ess.toFixed(1)}, and log Z is `
+        + `${logZ.toFixed(2)}, exact ${flow.log_partition[at].toFixed(2)}.`));
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }

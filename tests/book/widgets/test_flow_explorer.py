@@ -85,16 +85,21 @@ def test_time_runs_and_samples_are_added(visit):
     assert note(visit).startswith("Mean energy of 16 samples:")
     assert visit.page.get_by_label("rates").input_value() == "0,true"
     time.fill("0")
-    assert "the 16 shown are worth 16.0" in note(visit)
+    assert "effective sample size is 16.0" in note(visit)
     exact = f"{SIDE**2 * 0.6931472:.2f}"
     assert f"log Z is {exact}, exact {exact}" in note(visit)
     time.fill("16")
-    visit.page.get_by_role("button", name="640 samples").click()
+    visit.page.get_by_role("button", name="160 samples").click()
     visit.page.wait_for_function(
         """() => Number(/of (\\d+) samples/.exec(
           document.querySelector(".ex-note").textContent)[1]) >= 48"""
     )
     visit.page.get_by_role("button", name="stop").click()
+    time.fill("0")
+    all_of_them = re.search(r"of (\d+) samples.* size is ([\d.]+),", note(visit))
+    assert all_of_them is not None and int(all_of_them[1]) >= 48
+    assert float(all_of_them[2]) == int(all_of_them[1]), "equal weights at first"
+    time.fill("16")
     visit.page.get_by_label("rates").select_option("weak, all zero")
     still = note(visit)
     # With all rates zero: only the run of the last seed.

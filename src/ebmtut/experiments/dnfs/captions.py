@@ -26,10 +26,10 @@ def spread(values: Sequence[float], digits: int = 4) -> Cell:
 
 
 def spread_of_ess(values: Sequence[float]) -> Cell:
-    """Return the same, from 0.1 on without an error that three decimals do not show."""
+    """Return the same; from 0.1 on three decimals, if they do not show the error."""
     mean, stderr = mean_and_stderr(list(values))
     if mean > 0.1 and (stderr is None or stderr < 0.0005):
-        return round(mean, 3), None
+        return f"{mean:.3f}", None
     return spread(values)
 
 

@@ -1,4 +1,4 @@
-"""What a network that is not locally equivariant does to a flow's weights, exactly."""
+"""What wrong rates and leaky networks do to a flow's weights, exactly."""
 
 import math
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ebmtut.exact import exact_log_partition
 from ebmtut.flows import Flow
+from ebmtut.paths import AnnealingPath
 from ebmtut.states import enumerate_states, states_to_index
 
 
@@ -94,4 +95,23 @@ def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> 
     )
     bar.ax.set_xticklabels([f"{mark:g}" for mark in marks])
     bar.set_label("mean change, relative to the largest of its panel")
+    return figure
+
+
+def draw_xi(path: AnnealingPath, network: nn.Module) -> Figure:
+    """Draw xi of two spins over time, at a network's rates and at half of them."""
+    two = torch.tensor([[1.0, 1.0], [0.0, 1.0]])  # the spins agree, disagree
+    times = torch.linspace(0, 1, 51)
+    figure, ax = plt.subplots(figsize=(4.8, 2.6))
+    for share, color in ((0.5, "C1"), (1.0, "C0")):
+        xi = []
+        for t in times:
+            gibbs = path.log_ratios(two, float(t)).sigmoid()
+            growth = (gibbs * network(two, t.expand(2))).sum(1)
+            xi.append(share * growth - path.target(two))
+        for values, style in zip(torch.stack(xi).T, ("-", "--"), strict=True):
+            ax.plot(times, values, style, color=color)
+    names = "half rates, agree", "half rates, disagree", "right rates"
+    ax.legend(ax.lines[:3], names, fontsize=9, loc="center right")
+    ax.set(xlabel="time t", ylabel="\N{GREEK SMALL LETTER XI}")
     return figure
