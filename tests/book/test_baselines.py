@@ -1,12 +1,13 @@
-"""A tolerance of a stored output tells success from the baseline."""
+"""Tolerances: a small difference is forgiven, and success told from the baseline."""
 
 import re
 
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_output
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from tools.compare import compare_notebooks, settle
 from tools.paths import ROOT, book_notebooks
 
 NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
@@ -161,3 +162,35 @@ def test_a_wide_tolerance_is_seen(tolerance, is_blind):
     )
     told, blind = rows_told(html, tolerance, 0.0)
     assert (len(told), len(blind)) == ((1, 1) if is_blind else (2, 0))
+
+
+def notebook(text, tolerance):
+    cell = new_code_cell("print(gap)", execution_count=1)
+    cell.outputs = [new_output("stream", name="stdout", text=text)]
+    if tolerance is not None:
+        cell.metadata["ebmtut"] = {"tolerance": tolerance}
+    return new_notebook(cells=[cell])
+
+
+@pytest.mark.parametrize(
+    ("new", "tolerance", "agrees"),
+    [
+        ("gap 0.21 in 3 runs", 0.05, True),
+        ("gap 0.21 in 3 runs", None, False),
+        ("gap 0.30 in 3 runs", 0.05, False),
+        ("gap 0.21 in 4 runs", 0.05, False),
+        ("rift 0.21 in 3 runs", 0.05, False),
+        ("gap 0.21 0.21 in 3 runs", 0.05, False),
+        ("gap nan in 3 runs", 0.05, False),
+    ],
+)
+def test_only_close_decimals_are_forgiven(new, tolerance, agrees):
+    stored = notebook("gap 0.20 in 3 runs", tolerance)
+    differences = compare_notebooks(stored, notebook(new, None))
+    assert (not differences) == agrees
+
+
+def test_a_share_settles_numbers_without_a_point_too():
+    assert settle("18 and 200", "17.6 and 100", 0.0, 0.1) == "17.6 and 200"
+    assert settle("18", "17.6", 0.5) == "18"
+    assert settle("0.3 of 7", "0.5 of 7", 0.25, 0.1) == "0.5 of 7"

@@ -84,6 +84,23 @@ def test_few_problems_leave_tiles_empty_and_go_without_the_kernel(n, tiled, devi
     assert made == tiled
 
 
+@pytest.fixture
+def launched(monkeypatch):
+    """Grids, arguments and constants of launches that do not take place."""
+    from ebmtut.kernels import min_plus_triton as kernels
+
+    calls = []
+
+    class Aside:
+        def __getitem__(self, grid):
+            return lambda *given, **constants: calls.append((grid, given, constants))
+
+    for name, value in (("_M", 32), ("_I", 64), ("_K", 64)):
+        monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(kernels, "least_sums_tile", Aside())
+    return calls
+
+
 @pytest.mark.parametrize(
     ("side", "dtype", "tile"),
     [
@@ -94,22 +111,13 @@ def test_few_problems_leave_tiles_empty_and_go_without_the_kernel(n, tiled, devi
         (3, torch.float32, (4, 4)),
     ],
 )
-def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, monkeypatch):
+def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, launched):
     """Of 32 x 64, an image of 28 x 28 would fill 38 percent."""
-    from ebmtut.kernels import min_plus_triton as kernels
+    from ebmtut.kernels.min_plus_triton import least_sums_over
 
-    launched = []
-
-    class Aside:
-        def __getitem__(self, grid):
-            return lambda *_, **constants: launched.append((grid, constants))
-
-    for name, value in (("_M", 32), ("_I", 64), ("_K", 64)):
-        monkeypatch.setattr(kernels, name, value)
-    monkeypatch.setattr(kernels, "least_sums_tile", Aside())
     square = torch.empty(side, side, dtype=dtype, device="meta")
-    kernels.least_sums_over(square.expand(5, -1, -1), square)
-    ((grid, constants),) = launched
+    least_sums_over(square.expand(5, -1, -1), square)
+    ((grid, _, constants),) = launched
     assert (constants["N_M"], constants["N_I"]) == tile and constants["num_warps"] == 1
     assert grid == (5, *(-(-side // n) for n in tile))
 
@@ -117,21 +125,12 @@ def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, monkeypatch
 @pytest.mark.parametrize(
     ("n", "k", "parts"), [(64, 2048, 16), (64, 130, 3), (5, 64, 1)]
 )
-def test_few_tiles_are_found_in_parts(n, k, parts, monkeypatch):
+def test_few_tiles_are_found_in_parts(n, k, parts, launched):
     """64 dense problems of 2048 points make 64 tiles, where a GPU runs a thousand."""
-    from ebmtut.kernels import min_plus_triton as kernels
+    from ebmtut.kernels.min_plus_triton import least_sums_over
 
-    launched = []
-
-    class Aside:
-        def __getitem__(self, grid):
-            return lambda *arguments, **_: launched.append((grid, arguments))
-
-    for name, value in (("_M", 32), ("_I", 64), ("_K", 64)):
-        monkeypatch.setattr(kernels, name, value)
-    monkeypatch.setattr(kernels, "least_sums_tile", Aside())
     values = torch.empty(1, k, n, device="meta")
-    found = kernels.least_sums_over(values, torch.empty(k, 2048, device="meta"))
-    ((grid, arguments),) = launched
+    found = least_sums_over(values, torch.empty(k, 2048, device="meta"))
+    ((grid, arguments, _),) = launched
     assert found.shape == (1, n, 2048)
     assert grid[0] == parts == arguments[-2] and arguments[-1] * parts >= k

@@ -1,4 +1,4 @@
-"""States between two runs, where the distribution of all of them is Gaussian."""
+"""Between two runs, and completed: all states have a Gaussian distribution."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator, normal
-from ebmtut.samplers import ConditionalChain, interpolate, progressive_samples
+from ebmtut.samplers import ConditionalChain, inpaint, interpolate, progressive_samples
 from tests.samplers.gaussian_chain import CHAIN, NOISE, SHORT, distribution, energy
 
 
@@ -37,3 +37,16 @@ def test_between_two_runs_lie_draws_of_the_same_distribution():
     error = 5 / math.sqrt(n)
     assert ((middle.mean(0) - mean) / variance.sqrt()).abs().max() < error
     assert (middle.var(0) / variance - 1).abs().max() < error * math.sqrt(2)
+
+
+def test_inpainting_keeps_what_is_known_and_draws_the_rest():
+    """Independent coordinates: the free one keeps its distribution."""
+    n = 20_000
+    data = torch.full((n, 2), 0.123456789, dtype=torch.float64)
+    free = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(n, 2)
+    x = inpaint(energy, NOISE, data, free, CHAIN, generator=make_generator(7))
+    assert torch.equal(x[:, 0], data[:, 0])
+    mean, variance = distribution(0)
+    error = 5 / math.sqrt(n)
+    assert abs(float((x[:, 1].mean() - mean[1]) / variance[1].sqrt())) < error
+    assert abs(float(x[:, 1].var() / variance[1] - 1)) < error * math.sqrt(2)

@@ -1,4 +1,4 @@
-"""The widget of recovery likelihood: its chains against the package's."""
+"""The widgets of recovery likelihood and of the collapse, against the package."""
 
 import math
 
@@ -45,3 +45,23 @@ def test_a_step_of_the_page_is_a_step_of_the_package(sigma, tmp_path):
     assert theirs[:, 0] == pytest.approx(-ours(x, level), abs=1e-10)
     assert theirs[:, 1] == pytest.approx(energy(x), rel=1e-10)
     assert theirs[:, 2] == pytest.approx(moved.x[:, 0], abs=1e-10)
+
+
+@node
+def test_training_converges_below_the_unstable_point_and_runs_away_above(tmp_path):
+    question = """{ unstable: js.UNSTABLE,
+      ends: [[2, false], [6.5, false], [7.5, false], [7.5, true]].map(
+        ([first, clipped]) => js.learned(first, 1, clipped).at(-1)) }"""
+    found = ask(tmp_path, "collapse_explorer frame langevin_line", question)
+    # A chain's variance delta^2 / (1 - (1 - c)^2), c = delta^2 theta / 2, is 1 there.
+    delta = 0.7
+    stable, unstable = (
+        2 * (1 + sign * math.sqrt(1 - delta**2)) / delta**2 for sign in (-1, 1)
+    )
+    assert found["unstable"] == pytest.approx(unstable, rel=1e-12)
+    low, middle, collapsed, clipped = found["ends"]
+    # Batches of 200: theta fluctuates by a tenth or so about the stable point.
+    assert low == pytest.approx(stable, abs=0.3)
+    assert middle == pytest.approx(stable, abs=0.3)
+    assert collapsed > 1000
+    assert clipped == pytest.approx(stable, abs=0.3)

@@ -20,8 +20,13 @@ from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checke
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
-from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.ed.couplings import (
+    PROBLEMS,
+    cells,
+    column_name,
+    edge_precision,
+)
+from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdicts, claim, compare
 from ebmtut.metrics import negative_log_rmse
@@ -244,21 +249,6 @@ def learning_job(
         },
         {"coupling": coupling.numpy()},
     )
-
-
-def cells(config: LearningConfig) -> Cells:
-    """Name a cell for every method and lattice."""
-    alone = replace(config, problems=(), methods=(), n_seeds=1)
-    return {
-        (method, column_name(side, sigma)): {
-            "side": side,
-            "sigma": sigma,
-            "method": method,
-            "config": alone,
-        }
-        for method in config.methods
-        for side, sigma in config.problems
-    }
 
 
 def draw_couplings(result: Result) -> Figure:

@@ -219,9 +219,9 @@ def column_name(side: int, sigma: float) -> str:
     return f"{side}x{side}, {sigma:g}"
 
 
-def cells(config: IsingConfig) -> Cells:
-    """Name an entry for every method and lattice."""
-    alone = replace(config, problems=(), methods=())
+def cells(config: Any) -> Cells:
+    """Name an entry for every method and lattice of a configuration."""
+    alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {
         (method, column_name(side, sigma)): {
             "side": side,
