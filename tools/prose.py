@@ -56,7 +56,8 @@ _TENS = {"a": 1, "fifteen": 15, "twenty": 20, "twenty-five": 25, "thirty": 30}
 NUMBERS = _TENS | {word: n for n, word in enumerate(_WORDS.split(), start=1)}
 _READING = re.compile(
     r"(?:\breading (?:time:?|takes|it takes)|\bit reads in|\breads in)"
-    r"(?:\s+is)?\s+(?:about\s+|some\s+)?\**(\d+|[a-z]+(?:-[a-z]+)?)\**\s+minutes?",
+    r"(?:\s+is)?\s+(?:about\s+|some\s+)?\**(\d+|[a-z]+(?:-[a-z]+)?)\**\s+minutes?"
+    r"|\*(\d+) minutes[;,.]",  # the line below a page's title
     re.IGNORECASE,
 )
 
@@ -196,7 +197,7 @@ def _add_text(page: Page, markdown: str) -> None:
     page.words += count_words(seen)
     page.tables += markdown_tables(seen)
     if stated := _READING.search(re.sub(r"\s+", " ", seen)):
-        text = stated[1].lower()
+        text = (stated[1] or stated[2]).lower()
         page.stated_minutes = int(text) if text.isdigit() else NUMBERS.get(text)
 
 

@@ -1,6 +1,7 @@
 """Story pages keep to the budgets of words, tables, figures and code."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from tools.paths import BOOK
 from tools.prose import CHAPTERS, over_budget, read_page, story_pages
 
 PAGES = story_pages()
+SILENT = {Path("basics.ipynb"), Path("dnfs/index.ipynb")}
 PLAIN = "A sentence of six words here.\n\n"
 
 
@@ -46,6 +48,12 @@ def table(n_lines, n_columns, text="1.2"):
 def test_page_keeps_to_its_budgets(path):
     over = over_budget(read_page(path))
     assert not over, "\n".join(over)
+
+
+def test_pages_state_a_reading_time():
+    missing = [path for path in PAGES if read_page(path).stated_minutes is None]
+    # Chapter 0 has it in its title.
+    assert {path.relative_to(BOOK) for path in missing} <= SILENT
 
 
 def test_every_chapter_has_story_pages():
@@ -96,6 +104,7 @@ HUGE = {
     "columns": [code(**{"text/html": table(2, 6)})],
     "pixels of width": [code(**{"text/html": table(2, 5, "1.23456789012345678901")})],
     "reading time": [markdown("Reading takes thirty minutes.")],
+    "counted are 1": [markdown("*12 minutes; the code runs in half a minute.*")],
 }
 
 

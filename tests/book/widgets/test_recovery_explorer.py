@@ -46,9 +46,8 @@ HIGHEST = """async ({ name, sigmas }) => {
 }"""
 
 
+@pytest.mark.parametrize("visit", ["desktop"], indirect=True)  # it has a server
 def test_every_curve_fits_into_the_picture(visit):
-    if visit.page.url.startswith("file:"):
-        pytest.skip("a script is imported from a server only")
     sigmas = [0.25 + 0.01 * k for k in range(74)]
     of = {"name": "./recovery_explorer.js", "sigmas": sigmas}
     top = visit.page.evaluate("import('./recovery_explorer.js').then(js => js.TOP)")
