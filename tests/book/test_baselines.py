@@ -1,4 +1,4 @@
-"""Tolerances: a small difference is forgiven, and success told from the baseline."""
+"""Tolerances forgive small differences, and none as large as that of the baseline."""
 
 import re
 

@@ -126,7 +126,7 @@ def wide_energy(
         return _LEARNED[key]
     data, generator = DensityData(density), make_generator(seed, device)
     base = data.sample_bits(10_000, generator=generator).mean(0).clamp(1e-3, 1 - 1e-3)
-    of = {"base_probs": base.cpu(), "generator": make_generator(seed)}
+    of: Any = {"base_probs": base.cpu(), "generator": make_generator(seed)}
     optimizer = TrainConfig(n_steps, 128, 2e-3, decay="constant", ema_decay=0.999)
     energy = train(
         MLPEnergy(data.n_sites, **of).to(device),
