@@ -7,8 +7,8 @@ from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs.captions import range_of
 from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
+from ebmtut.experiments.pivot import range_of
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Table

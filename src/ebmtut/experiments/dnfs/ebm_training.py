@@ -21,7 +21,6 @@ from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, chec
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.energies import Energy, MLPEnergy
 from ebmtut.experiments.dnfs import planes
-from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.dnfs.planes import (
     BITS,
     LISTED,
@@ -36,6 +35,7 @@ from ebmtut.experiments.ed.evaluation import (
     evaluate_independent_bits,
 )
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream_seed
+from ebmtut.experiments.pivot import range_of, ranges_of, table_of
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath

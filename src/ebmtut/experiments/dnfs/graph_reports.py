@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
-from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.experiments.dnfs.graph_problems import fractions, n_evaluations, refined
 from ebmtut.experiments.facts import get_fact
+from ebmtut.experiments.pivot import spread, table_of
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO
 from ebmtut.results import Cell, Result, Table

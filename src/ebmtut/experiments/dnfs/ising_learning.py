@@ -19,7 +19,6 @@ from ebmtut import flows
 from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import (
     PROBLEMS,
     cells,
@@ -28,6 +27,7 @@ from ebmtut.experiments.ed.couplings import (
 )
 from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.facts import get_fact
+from ebmtut.experiments.pivot import range_of, ranges_of, table_of
 from ebmtut.experiments.verdicts import Verdicts, claim, compare
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath

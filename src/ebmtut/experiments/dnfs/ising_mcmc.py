@@ -15,9 +15,9 @@ from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs import lattices
-from ebmtut.experiments.dnfs.captions import spread
 from ebmtut.experiments.dnfs.recipes import LEARNED, LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
+from ebmtut.experiments.pivot import spread
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath

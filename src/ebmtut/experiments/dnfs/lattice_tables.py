@@ -17,9 +17,9 @@ from ebmtut import flows
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs import lattices
-from ebmtut.experiments.dnfs.captions import spread, spread_of_ess, table_of
 from ebmtut.experiments.dnfs.lattices import SHOWN, column_name
 from ebmtut.experiments.dnfs.recipes import ANNEALING, CRITICAL, LEARNED
+from ebmtut.experiments.pivot import spread, spread_of_ess, table_of
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO

@@ -15,9 +15,9 @@ from ebmtut import flows
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
-from ebmtut.experiments.dnfs.captions import spread, spread_of_ess
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
+from ebmtut.experiments.pivot import spread, spread_of_ess
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO
