@@ -15,7 +15,7 @@ twelve-bits: joint training on twelve bits in place of eight, ten.
 couplings: those of an Ising model by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
 wide: energies of 32 bits with a flow and without, twenty.
-wide-longer: the flow on one of them for three times as long, five.
+wide-longer: the flow on one of them for twice as long, four.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 
 The same command continues where a time limit has stopped it. CPU seconds include

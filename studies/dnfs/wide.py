@@ -390,7 +390,7 @@ WIDE_LONGER = replace(
     presets={
         "quick": WIDE.presets["quick"],
         "full": WideConfig(
-            densities=("8gaussians",), methods=("EB-DNFS",), n_steps=2100, n_last=300
+            densities=("8gaussians",), methods=("EB-DNFS",), n_steps=1400, n_last=200
         ),
     },
 )

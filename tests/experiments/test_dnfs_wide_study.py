@@ -7,7 +7,10 @@ import torch
 from torch import Tensor
 
 from ebmtut.experiments.dnfs.planes import TableEnergy
+from ebmtut.experiments.facts import get_fact
+from ebmtut.ledger import counts, lines, rows
 from ebmtut.random import make_generator
+from ebmtut.results import benchmarks_root, load_result
 from ebmtut.states import enumerate_states
 from studies.dnfs import wide
 
@@ -47,3 +50,20 @@ def test_an_energy_of_32_bits_learns_and_its_scores_agree():
     gap = cell["NLL"][0] - cell["entropy"][0] - cell["KL"][0]
     assert abs(gap) < 5 * noise
     wide.WIDE.figure(result)
+
+
+def test_the_ledger_counts_what_the_study_ran(tmp_path):
+    """The paper's own rows alone, as runs of a reduced scale."""
+    ledger = rows(tmp_path, paper="dnfs", studies=benchmarks_root())
+    found = [line for line in lines(ledger) if line.study == "dnfs/wide"]
+    stored = load_result("dnfs/wide", "full", benchmarks_root()).scalars["table"]
+    n_flows = len(stored["EB-DNFS"])
+    assert n_flows and len(found) == 3 * n_flows  # NLL, MMD, and the bound
+    assert {line.word for line in found} == {"not comparable"}
+    before = counts(rows(tmp_path, paper="dnfs"))["dnfs"]["not run"]
+    assert counts(ledger)["dnfs"]["not run"] == before - len(found)
+    # What the page says: uniform bits come within 0.06 of the printed numbers.
+    printed = get_fact("dnfs/ebm-table").table("NLL")
+    for density, cell in stored["uniform bits"].items():
+        number = printed.number("EB-DNFS", density)
+        assert number is not None and cell["NLL"][0] < number + 0.06
