@@ -1,10 +1,11 @@
 """Joint training on the paper's 32 bits, with a flow and without.
 
 The energy is the paper's network and learns by the difference of its gradients at data
-and at states of a pool, which three samplers fill: a flow that is learned with it,
-annealed Gibbs updates, and uniform bits. States of all times of a rollout enter it,
-resampled by their weights. In the pool they have importance weights that follow the
-energy, and Gibbs updates between its steps, but for uniform bits.
+and at states of a pool. Three samplers fill it: a flow that is learned with the energy,
+annealed Gibbs updates without a flow ("annealed sweeps"), and uniform bits. States of
+all times of a rollout enter the pool, resampled by their weights. In the pool their
+importance weights follow the energy, and between its steps Gibbs updates change the
+states, except those of uniform bits.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class WideConfig:
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ORDER
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
     n_seeds: Count = 1
-    #: Of the energy; others than the flow take `rival_steps` for each.
+    #: Of the energy with the flow; of the energy with annealed updates and with uniform
+    #: bits, for each of these steps, so that all take about the same CPU time.
     n_steps: Count = 700
     rival_steps: float = 1.3
     uniform_steps: float = 2.5
