@@ -95,6 +95,7 @@ class Study(NamedTuple):
 _REDUCED = "run at a reduced scale:"
 _EB_GFN = f"{_REDUCED} 150 updates, one or two runs per lattice"
 _EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
+_EB_DNFS = f"{_REDUCED} 700 updates, one run per density, leMLP in the place of leTF"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
         Study(id, "negative log-RMSE", "nlr", why)
@@ -106,6 +107,9 @@ _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/densities-table": tuple(
         Study("ed/densities-eb-gfn", table, table.lower(), _EB_GFN_DENSITIES)
         for table in ("NLL", "MMD")
+    ),
+    "dnfs/ebm-table": tuple(
+        Study("dnfs/wide", table, table, _EB_DNFS) for table in ("NLL", "MMD")
     ),
 }
 
@@ -233,6 +237,7 @@ def _studies(fact: Fact, root: Path | None) -> dict[str, tuple[Verdict, ...]]:
             means = {
                 (method, column): fmean(cell.get(metric, [nan]))
                 for method, cells in stored.scalars["table"].items()
+                if method in fact.table(table).published
                 for column, cell in cells.items()
             }
             found[id] = found.get(id, ()) + tuple(

@@ -398,7 +398,7 @@ def _evaluated(
     }
     seen = coarse_distribution(data.sample_bits(10 * n, generator=generator))
     null = evaluate_independent_bits(density)
-    bound, stderr = _flow_bound(flow, data, generator)
+    bound, stderr = flow_bound(flow, data, generator)
     scalars = {
         "entropy": data.entropy,
         "KL": found["gap"],
@@ -421,7 +421,7 @@ def _evaluated(
     )
 
 
-def _flow_bound(
+def flow_bound(
     flow: flows.Flow, data: DensityData, generator: torch.Generator
 ) -> tuple[float, float]:
     """Bound the flow's KL from above by reversed paths; its standard error."""

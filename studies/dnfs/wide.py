@@ -1,0 +1,398 @@
+"""Joint training on the paper's 32 bits, with a flow and without.
+
+The energy is the paper's network and learns by the difference of its gradients at data
+and at states of a pool. Three samplers fill it: a flow that is learned with the energy,
+annealed Gibbs updates without a flow ("annealed sweeps"), and uniform bits. States of
+all times of a rollout enter the pool, resampled by their weights. In the pool their
+importance weights follow the energy, and between its steps Gibbs updates change the
+states, except those of uniform bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import MutableMapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut import flows
+from ebmtut.checks import Count, DivergenceError, OneOf, checked
+from ebmtut.data import DENSITIES, DensityData
+from ebmtut.energies import Energy, MLPEnergy
+from ebmtut.experiments.dnfs.ebm_training import flow_bound
+from ebmtut.experiments.ed.evaluation import Evaluation, evaluate_density
+from ebmtut.experiments.experiment import Cells, Runs, grid, nested, stream, stream_seed
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.importance import effective_sample_size, systematic_resampling
+from ebmtut.losses import kolmogorov_variance_loss
+from ebmtut.metrics import mmd
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.samplers import gibbs, run_chain
+from ebmtut.schedules import cosine
+from ebmtut.training import ResumableLoop, average_weights
+from studies.dnfs.figures import study
+
+
+class Filling(NamedTuple):
+    """New states for the pool: from how many chains, how many, how often."""
+
+    n_chains: int
+    n_new: int
+    #: Steps of the energy.
+    every: int
+    n_pool: int
+    #: Gibbs updates of every state of the pool, one random bit each, at every step.
+    n_updates: int = 1
+
+
+#: EB-DNFS as in the ledger.
+METHODS = {
+    "EB-DNFS": Filling(128, 256, 25, 512),
+    "annealed sweeps": Filling(256, 256, 10, 512),
+    "uniform bits": Filling(1024, 256, 1, 256, 0),
+}
+
+
+#: The seven densities, first those on which others were tried.
+ORDER = tuple(dict.fromkeys(("2spirals", "8gaussians", "checkerboard", *DENSITIES)))
+
+
+@checked
+@dataclass(frozen=True)
+class WideConfig:
+    """Which energies are learned, and what each may spend."""
+
+    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ORDER
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
+    n_seeds: Count = 1
+    #: Of the energy with the flow; of the energy with annealed updates and with uniform
+    #: bits, for each of these steps, so that all take about the same CPU time.
+    n_steps: Count = 700
+    rival_steps: float = 1.3
+    uniform_steps: float = 2.5
+    batch_size: Count = 256
+    learning_rate: float = 4e-3
+    #: Factor of the hidden layers' first weights, about that of He for SiLU.
+    gain: float = 2.5
+    n_time_steps: Count = 8
+    #: Gibbs updates of one random bit, after each time step, of flow and annealing.
+    n_updates: Count = 8
+    #: Of leMLP, a tenth of the cost of leTF.
+    width: int = 32
+    #: Of the flow, for each filling; rows and times of a batch; of the flow at last.
+    n_flow_steps: Count = 12
+    n_rows: Count = 8
+    n_last: Count = 100
+    flow_learning_rate: float = 3e-3
+    #: States of a sampler that are compared with data.
+    n_samples: Count = 2000
+
+
+def updates(energy: Any, x: Tensor, n: int, *, generator: torch.Generator) -> Tensor:
+    """Update n random bits of every state by Gibbs sampling."""
+    return run_chain(gibbs(energy), x, n, generator=generator).x_final
+
+
+class Annealing:
+    """Annealed Gibbs updates from uniform bits."""
+
+    def __init__(self, energy: Energy, config: WideConfig, seed: int) -> None:
+        self.path, self.config = AnnealingPath(energy), config
+
+    def refine(self, x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        """Leave p_t as it is."""
+        n = self.config.n_updates
+        return updates(self.path.at(t), x, n, generator=generator)
+
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return states at all times, and their log-weights there."""
+        x = self.path.sample_start(n, generator=generator)
+        states, weights = [x], [x.new_zeros(n)]
+        n_times = self.config.n_time_steps
+        for k in range(1, n_times + 1):
+            with torch.no_grad():
+                step = self.path.time_derivative(x) / n_times
+            weights.append(weights[-1] + step)
+            x = self.refine(x, k / n_times, generator=generator)
+            states.append(x)
+        return torch.stack(states), torch.stack(weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is learned."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take it back."""
+
+
+class Uniform(Annealing):
+    """Uniform bits with their importance weights."""
+
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return states at the first time, and their log-weights there."""
+        x = self.path.sample_start(n, generator=generator)[None]
+        return x, x.new_zeros(x.shape[:2])
+
+
+class LearnedFlow(Annealing):
+    """A flow, with the same updates in its rollouts, on which it also learns."""
+
+    def __init__(self, energy: Energy, config: WideConfig, seed: int) -> None:
+        super().__init__(energy, config, seed)
+        network = flows.HollowMLP(
+            self.path.n_sites, width=config.width, generator=make_generator(seed)
+        )
+        self.flow = flows.Flow(self.path, network, rates="reversible")
+        self.adam = torch.optim.Adam(network.parameters(), config.flow_learning_rate)
+
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return states at all times and their log-weights there, and learn."""
+        n_times = self.config.n_time_steps
+        drawn = flows.simulate(
+            self.flow,
+            n,
+            n_times,
+            refine=self.refine,
+            keep_states=True,
+            generator=generator,
+        )
+        for _ in range(self.config.n_flow_steps):
+            k, rows = (
+                torch.randint(high, (self.config.n_rows,), generator=generator)
+                for high in (n_times + 1, n)
+            )
+            x = drawn.states[k][:, rows]
+            loss = kolmogorov_variance_loss(self.flow, x, k.float() / n_times)
+            self.adam.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.flow.network.parameters(), 1.0)
+            self.adam.step()
+        path = torch.cumulative_trapezoid(drawn.xi, dx=1 / n_times, dim=0)
+        return drawn.states, torch.cat([torch.zeros_like(drawn.xi[:1]), path])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is learned."""
+        network = self.flow.network.state_dict()
+        return {"network": network, "adam": self.adam.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take it back."""
+        self.flow.network.load_state_dict(state_dict["network"])
+        self.adam.load_state_dict(state_dict["adam"])
+
+
+SAMPLERS = {
+    "EB-DNFS": LearnedFlow,
+    "annealed sweeps": Annealing,
+    "uniform bits": Uniform,
+}
+
+
+@torch.no_grad()
+def tempered(
+    path: AnnealingPath,
+    drawn: tuple[Tensor, Tensor],
+    n: int,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Resample states of all times by weights at t = 1, a time by its ESS."""
+    states, log_weights = drawn
+    t = torch.linspace(0, 1, max(2, len(states)))[: len(states), None]
+    x = states.flatten(0, 1)
+    rest = path.time_derivative(x).view_as(log_weights) * (1 - t)
+    weights = (log_weights + rest).softmax(1)
+    weights = (weights / weights.square().sum(1, keepdim=True)).flatten()
+    shift = torch.rand((), generator=generator)
+    return x[systematic_resampling(weights / weights.sum(), n, shift)]
+
+
+@torch.no_grad()
+def follow(
+    pool: MutableMapping[str, Tensor],
+    energy: Energy,
+    n_updates: int,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Weigh the pool for the energy as it is, update it; return the weights."""
+    now = energy(pool["x"])
+    pool["log_weights"] = pool["log_weights"] + pool["energies"] - now
+    if n_updates:
+        pool["x"] = updates(energy, pool["x"], n_updates, generator=generator)
+        now = energy(pool["x"])
+    pool["energies"] = now
+    return pool["log_weights"].softmax(0)
+
+
+@torch.no_grad()
+def fill(
+    pool: MutableMapping[str, Tensor], energy: Energy, x: Tensor, n_pool: int
+) -> None:
+    """Put new states in the place of the oldest; both have a mean weight of one."""
+    if pool:
+        weights = follow(pool, energy, 0, generator=torch.Generator())
+        pool["log_weights"] = weights.log() + math.log(len(weights))
+    added = {"x": x, "log_weights": torch.zeros(len(x)), "energies": energy(x)}
+    for name, values in added.items():
+        pool[name] = torch.cat([pool.get(name, values[:0]), values])[-n_pool:]
+
+
+def new_energy(n_sites: int, gain: float, seed: int) -> MLPEnergy:
+    """Make an energy with larger weights in the hidden layers, of centred bits."""
+    energy = MLPEnergy(n_sites, generator=make_generator(seed))
+    with torch.no_grad():
+        for layer in energy.net[:-1:2]:
+            layer.weight *= gain
+        energy.net[0].bias -= energy.net[0].weight.sum(1) / 2
+    return energy
+
+
+def wide_job(
+    method: str,
+    density: str,
+    config: WideConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Learn and evaluate one energy."""
+    filling, data, generator = (
+        METHODS[method],
+        DensityData(density),
+        make_generator(seed),
+    )
+    energy = new_energy(data.n_sites, config.gain, seed)
+    averaged = copy.deepcopy(energy)
+    adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
+    sampler = SAMPLERS[method](energy, config, seed)
+    pool: dict[str, Tensor] = {}
+    parts: dict[str, Any] = {
+        "energy": energy,
+        "averaged": averaged,
+        "adam": adam,
+        "sampler": sampler,
+    }
+    loop = ResumableLoop(
+        checkpoint,
+        {"method": method, "density": density, "seed": seed, **asdict(config)},
+        parts,
+        generator=generator,
+        held=pool,
+    )
+    share = {"EB-DNFS": 1.0, "annealed sweeps": config.rival_steps}
+    n_steps = round(config.n_steps * share.get(method, config.uniform_steps))
+    falling, n = cosine(1.0, 0.0, n_steps), config.batch_size
+    for step in loop.steps(n_steps):
+        adam.param_groups[0]["lr"] = (
+            config.learning_rate * min(1.0, (step + 1) / 50) * falling(step)
+        )
+        if step % filling.every == 0:
+            drawn = sampler.draw(filling.n_chains, generator=generator)
+            new = tempered(sampler.path, drawn, filling.n_new, generator=generator)
+            fill(pool, energy, new, filling.n_pool)
+        weights = follow(pool, energy, filling.n_updates, generator=generator)
+        shift = torch.rand((), generator=generator)
+        negatives = pool["x"][systematic_resampling(weights, n, shift)]
+        x = torch.cat([data.sample_bits(n, generator=generator), negatives])
+        energies = energy(x)
+        loss = energies[:n].mean() - energies[n:].mean()
+        if not bool(loss.isfinite()):
+            raise DivergenceError(f"the energy diverged at step {step}", step)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        average_weights([*averaged.parameters()], [*energy.parameters()], step, 0.99)
+    found = {"pool ESS": effective_sample_size(pool["log_weights"])}
+    energy.load_state_dict(averaged.state_dict())
+    if isinstance(sampler, LearnedFlow):
+        for _ in loop.steps(config.n_last // config.n_flow_steps):
+            sampler.draw(filling.n_chains, generator=generator)
+    found |= {"cpu s": loop.seconds, "steps": n_steps}
+    return Outcome(found | _scores(energy, sampler, data, config.n_samples, seed))
+
+
+#: Of the energies, by exact draws; log Z by draws from a grid, as in chapter 1.
+EVALUATION = Evaluation(n_uniform=0, n_proposal=100_000, n_repeats=3, coarse_bits=7)
+
+
+def _scores(
+    energy: Energy, sampler: Annealing, data: DensityData, n: int, seed: int
+) -> dict[str, float]:
+    """Compare the energy and the flow's samples with the data."""
+    began, at = time.process_time(), stream_seed("evaluation", seed)
+    found = evaluate_density(
+        energy.requires_grad_(False), data.name, EVALUATION, seed=at
+    )
+    scores = {
+        "NLL": found["nll"],
+        "NLL stderr": math.hypot(found["nll_se"], found["log_z_se"]),
+        "KL": found["gap"],
+        "KL stderr": found["gap_se"],
+        "MMD of exact draws": found["mmd"],
+        "MMD of data": found["mmd_null"],
+        "entropy": data.entropy,
+    }
+    generator = stream("evaluation", seed)
+    if isinstance(sampler, LearnedFlow):
+        how: Any = {"generator": generator}
+        drawn = flows.simulate(sampler.flow, n, sampler.config.n_time_steps, **how)
+        bound, stderr = flow_bound(sampler.flow, data, generator)
+        scores |= {
+            "MMD": 1e4 * mmd(drawn.x, data.sample_bits(n, **how)),
+            "ESS": effective_sample_size(drawn.log_weights),
+            "flow bound": bound + data.entropy,
+            "flow bound stderr": stderr,
+        }
+    return scores | {"evaluation cpu s": time.process_time() - began}
+
+
+def cells(config: WideConfig) -> Cells:
+    """Name the cells, density by density; on most of them uniform bits alone."""
+    found = grid(config, density="densities", method="methods")
+    return {
+        (method, density): found[density, method]
+        for density, method in found
+        if method == "uniform bits" or density in ORDER[:3]
+    }
+
+
+def gather(config: WideConfig, runs: Runs) -> Outcome:
+    """Return the table, with the bound of the flow as a row, named as in the paper."""
+    table = nested(runs)
+    if "EB-DNFS" in table:
+        table["DNFS as a density"] = {
+            density: {"NLL": cell["flow bound"], "stderr": cell["flow bound stderr"]}
+            for density, cell in table["EB-DNFS"].items()
+        }
+    return Outcome({"table": table})
+
+
+WIDE = study(
+    "dnfs/wide",
+    "Energies of 32 bits, learned with a flow and without",
+    WideConfig(densities=("8gaussians",), n_steps=60, n_last=8, n_samples=200),
+    WideConfig(),
+    cells=cells,
+    job=wide_job,
+    gather=gather,
+    score="KL",
+)
+
+WIDE_LONGER = replace(
+    WIDE,
+    id="dnfs/wide-longer",
+    title="An energy of 32 bits, learned with a flow for longer",
+    presets={
+        "quick": WIDE.presets["quick"],
+        "full": WideConfig(
+            densities=("8gaussians",), methods=("EB-DNFS",), n_steps=1400, n_last=200
+        ),
+    },
+)
