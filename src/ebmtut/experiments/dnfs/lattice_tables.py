@@ -238,7 +238,7 @@ def log_z_table(result: Result, column: str) -> Table:
             "samples": [size for size, *_ in costs.values()],
             "CPU s": [time for _, time, _ in costs.values()],
             "error of log Z": [error for *_, error in costs.values()],
-            "CPU s, equal error": [float(f"{v:.3g}") for v in equal],
+            "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
         caption=f"{column}: root mean square error of log Z over {n_runs} runs (SMC: "
         f"{n_smc}). Last column: seconds to the error of the flow; "
