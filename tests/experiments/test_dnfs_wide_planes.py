@@ -1,7 +1,6 @@
 """What is counted in samples of a wide plane agrees with what can be known."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ from torch.nn.functional import softplus
 from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
-from ebmtut.experiments.dnfs import planes, pretrained_ebm
+from ebmtut.experiments.dnfs import planes
 from ebmtut.experiments.dnfs.ebm_training import JointConfig, wide_joint
 from ebmtut.experiments.dnfs.pretrained_ebm import PaddedEnergy, _reversed_states
-from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.flows import Flow, HollowTransformer, flow_distributions
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -46,15 +44,6 @@ def test_exact_draws_have_the_distribution_of_independent_bits():
     assert bool(((drawn.mean(0) - mean).abs() < 5 * error).all())
     # The proposal has a twentieth of its mass elsewhere: weights vary by as much.
     assert abs(log_z - float(softplus(logits).sum())) < 5 * 0.1 / n**0.5
-
-
-def test_an_energy_of_the_plane_is_learned_by_the_recipe_of_its_chapter(monkeypatch):
-    monkeypatch.setattr(pretrained_ebm, "_LEARNED", {})
-    nothing = torch.zeros(2, 32), 0.0
-    monkeypatch.setattr(pretrained_ebm, "exact_draws", lambda *_, **__: nothing)
-    learned = pretrained_ebm.wide_energy("moons", 3, 2, 1).energy.state_dict()
-    of = fit_density("moons", replace(PAPER_RECIPE, n_steps=3), seed=1).energy
-    assert all(torch.equal(learned[k], v) for k, v in of.state_dict().items())
 
 
 def test_sites_that_are_not_seen_change_nothing():

@@ -122,8 +122,8 @@ def test_bits_of_a_gaussian_are_its_entropy():
     assert found.value == pytest.approx(entropy, abs=5 * stderr)
     # A sample's standard deviation has a relative error of about 1 / root n.
     assert found.stderr == pytest.approx(stderr, rel=0.05)
-    normed = bits_per_dimension(energies + log_z, n_dims)
-    assert normed.value == pytest.approx(found.value, rel=1e-12)
+    per_dimension = bits_per_dimension(energies + log_z, n_dims)
+    assert per_dimension.value == pytest.approx(found.value, rel=1e-12)
 
 
 def test_errors_of_the_mean_and_of_log_z_add_in_squares():

@@ -8,7 +8,7 @@ Appendix E.1.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -31,10 +31,11 @@ from ebmtut.experiments.dnfs.planes import (
     exact_draws,
     means_of,
 )
+from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
-from ebmtut.losses import Bernoulli, Grid, energy_discrepancy_loss
+from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
@@ -124,18 +125,12 @@ def wide_energy(
     key = density, n_steps, n_samples, seed, device
     if key in _LEARNED:
         return _LEARNED[key]
-    data, generator = DensityData(density), make_generator(seed, device)
-    base = data.sample_bits(10_000, generator=generator).mean(0).clamp(1e-3, 1 - 1e-3)
-    of: Any = {"base_probs": base.cpu(), "generator": make_generator(seed)}
-    optimizer = TrainConfig(n_steps, 128, 2e-3, decay="constant", ema_decay=0.999)
-    energy = train(
-        MLPEnergy(data.n_sites, **of).to(device),
-        partial(energy_discrepancy_loss, perturbation=Bernoulli(0.1), n_negatives=32),
-        data.sample_bits,
-        optimizer,
-        generator=generator,
+    energy = fit_density(
+        density,
+        replace(PAPER_RECIPE, n_steps=n_steps),
+        seed=seed,
+        device=device,
         checkpoint=checkpoint,
-        identity={"density": density, "n_steps": n_steps, "seed": seed},
     ).energy
     assert isinstance(energy, Energy)
     energy.requires_grad_(False)
