@@ -370,8 +370,7 @@ def _wide_job(
     )
     generator = stream("evaluation", seed, device)
     if planes.METHODS[method].network == "GFlowNet":
-        found = _balanced(target.energy, config, seed, checkpoint, device)
-        policy = found.policy
+        policy, _, seconds = _balanced(target.energy, config, seed, checkpoint, device)
 
         def draw(n: int) -> Tensor:
             with torch.no_grad():
@@ -380,7 +379,7 @@ def _wide_job(
         tv, distribution = count_states(draw, target, config.n_samples)
         error = float(policy.log_z.detach()) - target.log_partition
         return Outcome(
-            {"TV": tv, "log Z error": error, "train cpu s": found.cpu_seconds},
+            {"TV": tv, "log Z error": error, "train cpu s": seconds},
             {"law": planes.pictures(distribution, coarse_picture)},
         )
     n_sites = _sites_of(method, config)
@@ -442,11 +441,6 @@ def _balanced(
     )
 
 
-def data_distribution(density: str, n: int, *, generator: torch.Generator) -> Tensor:
-    """Distribution of the leading bits of held-out data."""
-    return coarse_distribution(DensityData(density).sample_bits(n, generator=generator))
-
-
 def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> Outcome:
     """Picture each energy's distribution; return its distance from the data."""
     arrays, away = {}, {}
@@ -455,7 +449,8 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
         if config.n_bits == BITS:
             picture: Callable[[Tensor], Tensor] = coarse_picture
             exact = wide_energy(density, n_steps, n, seed, device).distribution
-            data = data_distribution(density, 5 * n, generator=make_generator(seed))
+            sample, rng = DensityData(density).sample_bits, make_generator(seed)
+            data = coarse_distribution(sample(_DRAWS * n, generator=rng))
         else:
             picture = planes.plane_picture
             _, table = shared_energy(density, config.n_bits, n_steps, seed)
