@@ -75,7 +75,9 @@ MORE = {
 
 
 #: Calls that make the network which they train.
-TRAINS_ITS_OWN = "train train_flow train_eb_gfn train_set_policy FlowFollower.fit"
+TRAINS_ITS_OWN = """
+train train_flow train_eb_gfn train_gflownet train_set_policy FlowFollower.fit
+"""
 
 
 def leaves(value):

@@ -45,6 +45,7 @@ from ebmtut.random import (
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.training import FlowConfig, FlowFollower, TrainConfig, train, train_flow
 from ebmtut.training.eb_gfn import EBGFNConfig, train_eb_gfn
+from ebmtut.training.gflownet import train_gflownet
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.training.set_policy import train_set_policy
 from ebmtut.widgets import dual_explorer, message_explorer, transport_explorer
@@ -138,6 +139,9 @@ CALLS = {
         0.01, sparse=True
     ).negatives(X, 3, generator=g),
     "BitsGFlowNet": lambda g: gflownet.BitsGFlowNet(3, generator=g),
+    "DensityData.kl": lambda g: data.DensityData("moons").kl(
+        lambda x: x.sum(1), metrics.Estimate(0.0, 0.0), 3, generator=g
+    ),
     "DensityData.sample_bits": lambda g: data.DensityData("moons").sample_bits(
         3, generator=g
     ),
@@ -354,6 +358,14 @@ CALLS = {
         lambda n, *, generator: X[:n],
         EBGFNConfig(n_steps=1, n_samples=2, n_last=1),
         generator=g,
+    ),
+    "train_gflownet": lambda g: train_gflownet(
+        gflownet.BitsGFlowNet(4, 2, generator=make_generator(0)),
+        energies.MLPEnergy(4),
+        1,
+        1e-3,
+        generator=g,
+        n_trajectories=2,
     ),
     "train_set_policy": lambda g: train_set_policy(
         SetPolicy(width=2),

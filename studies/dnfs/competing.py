@@ -26,12 +26,13 @@ from ebmtut.experiments.dnfs.lattices import (
     sample_scores,
     train_lattice_flow,
 )
-from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
 from ebmtut.experiments.dnfs.recipes import CRITICAL, LatticeConfig
 from ebmtut.experiments.experiment import Names, stream
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.flows import forward_trajectories, simulate
+from ebmtut.flows import BitsGFlowNet, forward_trajectories, simulate
 from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.training import train_gflownet
 from studies.dnfs.evaluation import few_and_many
 from studies.dnfs.figures import FULL, QUICK, study
 
@@ -82,17 +83,19 @@ def competing_job(
     generator = stream("evaluation", seed)
     if method == POLICY:
         # Its log Z begins where the flow's path does: from 0 it would not get there.
-        policy, losses, seconds = balanced_policy(
+        fresh = BitsGFlowNet(target.n_sites, 128, generator=make_generator(seed))
+        fresh.log_z.data.fill_(start)
+        policy, losses, seconds = train_gflownet(
+            fresh,
             target,
             n_steps,
             config.policy_rate,
-            seed=seed,
-            identity={"sigma": sigma},
-            log_z=start,
+            generator=make_generator(seed),
             checkpoint=checkpoint,
+            identity={"method": POLICY, "seed": seed, "sigma": sigma},
         )
         scalars = {"train cpu s": seconds} if n_steps else {}
-        found = {"losses": torch.tensor(losses).numpy()}
+        found = {"losses": losses.numpy()}
         began = time.process_time()
         with torch.no_grad():
             x, forward, backward = forward_trajectories(policy, n, generator=generator)

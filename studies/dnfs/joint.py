@@ -15,18 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ebmtut.energies import TableEnergy
 from ebmtut.experiments.dnfs.ebm_training import (
     EXPERIMENT,
     JointConfig,
     gibbs_sweep,
     learned_jointly,
 )
-from ebmtut.experiments.dnfs.planes import (
-    TableEnergy,
-    independent_bits,
-    plane_distribution,
-    scores,
-)
+from ebmtut.experiments.dnfs.planes import independent_bits, plane_distribution, scores
 from ebmtut.experiments.experiment import Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.paths import AnnealingPath

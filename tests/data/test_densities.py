@@ -19,6 +19,7 @@ from ebmtut.data import (
     exact_entropy,
     sample_density,
 )
+from ebmtut.importance import Estimate
 from ebmtut.random import make_generator
 from ebmtut.states import gray_decode, gray_encode
 
@@ -220,3 +221,26 @@ def test_bits_decode_to_the_points_cell(name: str) -> None:
     decoded = gray_decode(bits, data.scale)
     assert bool(((decoded - points).abs() * data.scale <= 1.0).all())
     assert data.entropy == exact_entropy(name)
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_the_kl_of_uniform_bits_is_what_they_have_more_entropy(name):
+    data, log_z = DensityData(name), 32 * math.log(2)
+    found = data.kl(
+        lambda x: 0 * x.sum(1), Estimate(log_z, 0.3), 2000, generator=make_generator(0)
+    )
+    assert found.stderr >= 0.3 - 1e-12
+    noise = math.sqrt(max(found.stderr**2 - 0.3**2, 0.0))
+    assert abs(found.value - (log_z - data.entropy)) < 5 * noise + 1e-6
+
+
+def test_the_kl_of_the_data_s_own_distribution_is_zero():
+    data = DensityData("moons")
+
+    def energy(x):
+        points = gray_decode(x.double(), data.scale, center=True)
+        return 2 * math.log(data.scale) - density_log_prob("moons", points)
+
+    found = data.kl(energy, Estimate(0.0, 0.0), generator=make_generator(1))
+    # A cell is flat here: its density varies by less than a thousandth.
+    assert abs(found.value) < 1e-3

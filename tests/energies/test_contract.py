@@ -25,6 +25,7 @@ ENERGIES = {
     "MaxIndependentSet": energies.MaxIndependentSet(GRAPH),
     "RBM": energies.RBM(SQUARE[:4], LINE[:4], LINE),
     "MLPEnergy": energies.MLPEnergy(N_SITES, 8, 2),
+    "TableEnergy": energies.TableEnergy(torch.zeros(8), N_SITES),
 }
 METHODS = {
     f"{name}.{method}": getattr(energy, method)

@@ -1,18 +1,19 @@
 """What a row says of its devices is what its job can be told."""
 
 import inspect
-from functools import partial
+from functools import partialmethod
 
 import numpy as np
 import pytest
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import ebm_training, networks, planes, pretrained_ebm
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
-from ebmtut.experiments.ed import evaluation, recipes
+from ebmtut.experiments.ed import recipes
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.recipes import METHODS
 from ebmtut.experiments.ed.variants import LIVE
@@ -133,7 +134,7 @@ def narrow(n_sites, *sizes, **options):
     return MLPEnergy(n_sites, 4, 2, **options)
 
 
-def on_a_coarse_grid(energy, *, coarse_bits, **options):
+def on_a_coarse_grid(energy, *, coarse_bits=8, **options):
     return grid_log_partition(energy, coarse_bits=4, **options)
 
 
@@ -155,15 +156,13 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_ima
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
     monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
-    monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
-    monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
-    monkeypatch.setattr(planes, "grid_log_partition", on_a_coarse_grid)
+    for name, size in {"_HELD_OUT": 4, "_PROPOSED": 4, "_BOUNDED": 2}.items():
+        monkeypatch.setattr(ebm_training, name, size)
+    for module in (planes, ebm_training):
+        monkeypatch.setattr(module, "grid_log_partition", on_a_coarse_grid)
     for module in (recipes, pretrained_ebm, ebm_training):
         monkeypatch.setattr(module, "MLPEnergy", narrow)
-    # Past its cache, where other tests would find what so few points give.
-    past_cache = evaluation.evaluate_independent_bits.__wrapped__
-    monkeypatch.setattr(ebm_training, "evaluate_independent_bits", past_cache)
-    monkeypatch.setattr(evaluation, "_gap", partial(evaluation._gap, n=200))
+    monkeypatch.setattr(DensityData, "kl", partialmethod(DensityData.kl, n=200))
     monkeypatch.setattr(coupling_1d, "_LONGEST", 10)
     row = get_experiment(id)
     config = cut(row.presets["quick"], FEW | NETWORKS, **how)

@@ -10,23 +10,13 @@ import torch
 from ebmtut.data import DENSITIES, density_extent, sample_density
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import ebm_training, networks, planes, pretrained_ebm
-from ebmtut.experiments.dnfs.ebm_training import control_table
+from ebmtut.experiments.dnfs import ebm_training, networks, plane_tables, planes
 from ebmtut.experiments.dnfs.lattice_tables import payback, payback_table, seconds_table
-from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.experiments.dnfs.plane_tables import control_table, swept_distribution
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
 from studies.dnfs.joint import CONTROL
-
-
-def test_a_table_has_the_ratios_of_any_energy():
-    table = torch.randn(16, generator=make_generator(0))
-    energy = planes.TableEnergy(table, 6)
-    x = enumerate_states(6).float()
-    want = neighbor_log_ratios(lambda y: energy(y), x)
-    assert torch.equal(energy.flip_log_ratios(x), want)
-    assert not want[:, 4:].any()
 
 
 def test_cells_that_touch_differ_in_one_bit():
@@ -48,10 +38,10 @@ def test_sweeps_end_where_products_of_their_transition_matrices_do():
             matrix = torch.diag(1 - move)
             matrix[torch.arange(8), flips[:, bit]] = move
             found = found @ matrix
-    torch.testing.assert_close(planes.swept_distribution(p, 2), found)
+    torch.testing.assert_close(swept_distribution(p, 2), found)
     # One sweep samples independent bits exactly.
     alone = planes.independent_bits(p)
-    torch.testing.assert_close(planes.swept_distribution(alone, 1), alone)
+    torch.testing.assert_close(swept_distribution(alone, 1), alone)
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -94,7 +84,7 @@ def test_fractions_of_clipped_ratios_follow_from_their_counts():
     paper = next(iter(stored.scalars["table"]["paper"].values()))
     met = stored.config["n_steps"] * 128 * 2 * stored.config["n_bits"]
     assert paper["clipped share"] == pytest.approx([n / met for n in paper["clipped"]])
-    rows = pretrained_ebm.sampler_table(stored, "clipped share").rows
+    rows = plane_tables.sampler_table(stored, "clipped share").rows
     clipped = {row[0]: row[1:] for row in rows}
     assert set(clipped["DNFS"]) == {"0"} and "0" not in clipped["paper"]
 
@@ -112,7 +102,7 @@ def test_joint_training_runs_and_is_judged_beside_independent_bits():
     assert lost > -5 * cell["flow bound stderr"][0]
     experiment.figure(result)
     ebm_training.EXPERIMENT.figure(result)
-    assert "independent" in repr(ebm_training.score_table(result))
+    assert "independent" in repr(plane_tables.score_table(result))
 
 
 def test_the_control_of_joint_training_has_all_but_the_flow():
@@ -147,7 +137,7 @@ def test_two_runs_of_joint_training_are_shown_as_they_are():
         for d in flow
     ]
     assert sum(ahead) == 4
-    scores = ebm_training.score_table(trained)
+    scores = plane_tables.score_table(trained)
     shown = [row for row in scores.rows if row[:2] == ("pinwheel", "EB-GFN, energy")]
     assert shown == [
         ("pinwheel", "EB-GFN, energy", "7.57–13.2", "0.999–1.00", "4660–4820")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ebmtut.experiments.dnfs.planes import TableEnergy
+from ebmtut.energies import TableEnergy
 from ebmtut.experiments.facts import get_fact
 from ebmtut.ledger import counts, lines, rows
 from ebmtut.random import make_generator

@@ -14,17 +14,18 @@ from ebmtut.checks import InputError
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
-from ebmtut.experiments.ed import couplings, recipes
+from ebmtut.experiments.ed import couplings, evaluation
 from ebmtut.experiments.ed.densities import DensityConfig
 from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
+    density_job,
     evaluate_density,
     evaluate_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import Recipe, density_job, fit_density
+from ebmtut.experiments.ed.recipes import Recipe, fit_density
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
@@ -238,7 +239,7 @@ def quick_table_row(monkeypatch, evaluated=()):
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 
-    monkeypatch.setattr(recipes, "_evaluated", evaluate)
+    monkeypatch.setattr(evaluation, "_evaluated", evaluate)
     row = get_experiment("ed/densities-table")
     return replace(row, extras=lambda config, seed: Outcome())
 
@@ -256,13 +257,13 @@ def test_a_table_of_all_densities_is_one_batch(monkeypatch):
     row = quick_table_row(monkeypatch)
     with parallel_config(n_jobs=1):
         alone = row.run(TABLE).scalars["table"]
-    learn, sizes = recipes.fit_densities, []
+    learn, sizes = evaluation.fit_densities, []
 
     def counted(names, *words, **options):
         sizes.append(len(names))
         return learn(names, *words, **options)
 
-    monkeypatch.setattr(recipes, "fit_densities", counted)
+    monkeypatch.setattr(evaluation, "fit_densities", counted)
     batch = row.run(TABLE, in_one_batch=True).scalars["table"]
     assert sizes == [21]
     for method, line in alone.items():
@@ -321,7 +322,7 @@ def test_a_table_is_replayed_as_it_is_trained_step_by_step(monkeypatch, tmp_path
         ]
         return Outcome({"weights": sum(sums), "loss": float(result.losses[-1])})
 
-    monkeypatch.setattr(recipes, "_evaluated", evaluate)
+    monkeypatch.setattr(evaluation, "_evaluated", evaluate)
     # It would follow the mocks that stand for the GPU's parts.
     monkeypatch.setattr(jobs, "code_digest", lambda *_: "")
     with pretended_graphs() as (device, graphs):

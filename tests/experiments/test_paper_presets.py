@@ -96,8 +96,9 @@ def few_photographs(monkeypatch, few_images):
 
 @pytest.mark.parametrize("id", CUTS)
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
-    monkeypatch.setattr(ebm_training, "EVALUATION", cut(ebm_training.EVALUATION))
-    monkeypatch.setattr(ebm_training, "_BOUNDED", 2)
+    sizes = {"_HELD_OUT": 4, "_PROPOSED": 4, "_BOUNDED": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(ebm_training, name, size)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)

@@ -20,6 +20,7 @@ from ebmtut.energies import (
     PairwiseGraph,
     PerceptronEnergy,
     ResNetEnergy,
+    TableEnergy,
     WideResNetConfig,
     WideResNetEnergy,
     dtype_of_states,
@@ -50,6 +51,7 @@ ENERGIES = {
     "residual with a base": lambda: ResNetEnergy(
         2, 3, 2, base_probs=torch.full((4,), 0.3), generator=make_generator(1)
     ),
+    "table": lambda: TableEnergy(normal(8).float(), 4),
     "one layer": lambda: MLPEnergy(4, 8, 1, generator=make_generator(1)),
     "cut": lambda: MaxCut(GRAPHS, inverse_temperature=2.5),
     "independent set": lambda: MaxIndependentSet(

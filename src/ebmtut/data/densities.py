@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, OneOf, check_type, checked
+from ebmtut.checks import Count, OneOf, Range, check_type, checked
 from ebmtut.data._log_densities import LOG_PROB, polar
+from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.importance import Estimate
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
 
@@ -149,6 +151,37 @@ class DensityData:
         """Draw independent 32-bit states, shape (n, 32), values 0 and 1."""
         points = sample_density(self.name, n, generator=generator)
         return gray_encode(points, self.scale).to(dtype)
+
+    @torch.no_grad()
+    @checked
+    def kl(
+        self,
+        energy: EnergyFunction,
+        log_partition: Estimate,
+        n: Annotated[int, Range(low=2)] = 20_000,
+        *,
+        generator: torch.Generator,
+    ) -> Estimate:
+        """KL divergence from the data to p(x) proportional to exp(-E(x)), in nats.
+
+        The mean of the log-ratio over independent samples of the data, whose
+        probabilities are known.
+
+        Parameters
+        ----------
+        log_partition
+            Its standard error enters the result's.
+        n
+            Samples of the data.
+        """
+        points = sample_density(self.name, n, generator=generator)
+        bits = gray_encode(points, self.scale).float()
+        log_p = density_log_prob(self.name, points) - 2 * math.log(self.scale)
+        difference = log_p + energies_of(energy, bits).double()
+        return Estimate(
+            float(difference.mean()) + log_partition.value,
+            float((difference.var() / n + log_partition.stderr**2).sqrt()),
+        )
 
 
 class _Draws:

@@ -21,6 +21,7 @@ from ebmtut.energies.pairwise import (
 )
 from ebmtut.energies.rbm import RBM
 from ebmtut.energies.resnet import ResNetEnergy
+from ebmtut.energies.table import TableEnergy
 from ebmtut.energies.wide_resnet import (
     PAPER_NETWORKS,
     WideResNetConfig,
@@ -48,6 +49,7 @@ __all__ = [
     "PairwiseGraph",
     "PerceptronEnergy",
     "ResNetEnergy",
+    "TableEnergy",
     "WideResNetConfig",
     "WideResNetEnergy",
     "at_level",

@@ -7,6 +7,7 @@ from ebmtut.training.eb_gfn import EBGFNConfig, EBGFNTraining, train_eb_gfn
 from ebmtut.training.ensemble import train_ensemble
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.follower import FlowFollower
+from ebmtut.training.gflownet import GFlowNetTraining, train_gflownet
 from ebmtut.training.graph_flow import (
     GraphFlowConfig,
     GraphFlowTraining,
@@ -25,6 +26,7 @@ __all__ = [
     "FlowConfig",
     "FlowFollower",
     "FlowTraining",
+    "GFlowNetTraining",
     "GraphFlowConfig",
     "GraphFlowTraining",
     "Loss",
@@ -42,6 +44,7 @@ __all__ = [
     "train_eb_gfn",
     "train_ensemble",
     "train_flow",
+    "train_gflownet",
     "train_graph_flow",
     "train_set_policy",
 ]

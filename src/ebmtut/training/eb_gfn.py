@@ -35,6 +35,7 @@ from ebmtut.flows import (
 )
 from ebmtut.random import check_generator
 from ebmtut.training.averaging import average_weights
+from ebmtut.training.gflownet import adam_of_policy
 from ebmtut.training.resumable import ResumableLoop
 
 __all__ = ["EBGFNConfig", "EBGFNTraining", "train_eb_gfn"]
@@ -134,11 +135,7 @@ def train_eb_gfn(
     averaged = copy.deepcopy(energy)
     adam = torch.optim.Adam(energy.parameters(), config.energy_learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
-    groups = [
-        {"params": policy.net.parameters(), "lr": config.learning_rate},
-        {"params": [policy.log_z], "lr": 10 * config.learning_rate},
-    ]
-    policy_adam = torch.optim.Adam(groups)
+    policy_adam = adam_of_policy(policy, config.learning_rate)
 
     def follow(target: nn.Module, step: int) -> None:
         n = max(1, (config.n_ways or config.n_samples) // 2)

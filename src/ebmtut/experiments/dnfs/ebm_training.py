@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -19,28 +18,23 @@ from torch import Tensor
 from ebmtut import flows
 from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, DensityData
-from ebmtut.energies import Energy, MLPEnergy
+from ebmtut.energies import Energy, MLPEnergy, TableEnergy
 from ebmtut.experiments.dnfs import planes
-from ebmtut.experiments.dnfs.planes import (
-    BITS,
-    LISTED,
-    coarse_distribution,
-    coarse_picture,
-    exact_draws,
-)
+from ebmtut.experiments.dnfs.planes import BITS, LISTED
 from ebmtut.experiments.dnfs.planes import METHODS as SAMPLERS
-from ebmtut.experiments.ed.evaluation import (
-    Evaluation,
-    evaluate_density,
-    evaluate_independent_bits,
-)
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream_seed
-from ebmtut.experiments.pivot import range_of, ranges_of, table_of
 from ebmtut.experiments.verdicts import Verdicts, claim
-from ebmtut.metrics import BernoulliProposal, mmd
+from ebmtut.metrics import (
+    BernoulliProposal,
+    Estimate,
+    grid_log_partition,
+    mmd,
+    nll,
+    sample_by_proposal,
+)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table
+from ebmtut.results import Result
 from ebmtut.schedules import cosine
 from ebmtut.states import enumerate_states
 from ebmtut.training import (
@@ -97,9 +91,7 @@ class JointConfig:
 class FlowSampler(FlowFollower):
     """A flow that follows an energy, with a Gibbs sweep after each of its steps."""
 
-    def __init__(
-        self, energy: planes.TableEnergy, config: JointConfig, seed: int
-    ) -> None:
+    def __init__(self, energy: TableEnergy, config: JointConfig, seed: int) -> None:
         path, how = AnnealingPath(energy), SAMPLERS["DNFS"]
         sizes, device = (config.width, config.n_layers), energy.table.device
         flow = planes.new_flow(path, how, *sizes, seed=seed, device=device)
@@ -123,11 +115,11 @@ def learned_jointly(
     data: Tensor,
     config: JointConfig,
     seed: int,
-    make: Callable[[planes.TableEnergy, JointConfig, int], Any],
+    make: Callable[[TableEnergy, JointConfig, int], Any],
     checkpoint: Path | None,
     *,
     generator: torch.Generator,
-) -> tuple[planes.TableEnergy, Any, float]:
+) -> tuple[TableEnergy, Any, float]:
     """Return the averaged energy, its sampler and the CPU seconds.
 
     A sampler fits its energy, draws states with weights, and has a state.
@@ -140,7 +132,7 @@ def learned_jointly(
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     n = config.n_samples
     with torch.no_grad():
-        known = planes.TableEnergy(energy(x_all), 2 * config.n_bits)
+        known = TableEnergy(energy(x_all), 2 * config.n_bits)
     sampler = make(known, config, seed)
     held: dict[str, Tensor] = {}
     parts: dict[str, Any] = {
@@ -188,7 +180,7 @@ def learned_jointly(
     return known, sampler, loop.seconds
 
 
-def gibbs_sweep(path: AnnealingPath, energy: planes.TableEnergy) -> flows.Kernel:
+def gibbs_sweep(path: AnnealingPath, energy: TableEnergy) -> flows.Kernel:
     """A Gibbs sweep, site by site."""
     return flows.gibbs_kernel(
         path, torch.arange(path.n_sites, device=energy.table.device)
@@ -294,11 +286,9 @@ def learning_job(
     return job(density, config, seed, checkpoint, device)
 
 
-#: The first chapter's, with the paper's million uniform draws.
-EVALUATION = Evaluation(n_uniform=1_000_000)
-
-#: States of the data at which the flow's likelihood is bounded.
-_BOUNDED = 200
+#: States of the data by which an energy of 32 bits is evaluated, samples that estimate
+#: its log Z, and states at which the flow's likelihood is bounded.
+_HELD_OUT, _PROPOSED, _BOUNDED = 4000, 200_000, 200
 
 
 def wide_joint(
@@ -388,36 +378,44 @@ def _evaluated(
 ) -> Outcome:
     """Compare the energy, the flow's samples and independent bits with the data."""
     data, generator = DensityData(density), make_generator(seed, device)
-    n = EVALUATION.n_data
-    found = evaluate_density(energy, density, EVALUATION, seed=seed, device=device)
-    x = data.sample_bits(n, generator=generator)
+    n = _HELD_OUT
+    how: Any = {"generator": generator}
+    x = data.sample_bits(n, **how)
+    grid = grid_log_partition(energy, n_samples=_PROPOSED, **how)
+    kl = data.kl(energy, grid.log_partition, **how)
+    many = data.sample_bits(10 * n, **how)
+    null = BernoulliProposal.fit(many)
     samples = {
-        "": exact_draws(energy, n, generator=generator)[0],
-        "flow ": flows.simulate(flow, n, n_time_steps, generator=generator).x,
-        "null ": BernoulliProposal.fit(x).sample(n, generator=generator).to(x),
+        "": sample_by_proposal(energy, grid.proposal, n, **how).to(x),
+        "flow ": flows.simulate(flow, n, n_time_steps, **how).x,
+        "null ": null.sample(n, **how).to(x),
     }
-    seen = coarse_distribution(data.sample_bits(10 * n, generator=generator))
-    null = evaluate_independent_bits(density)
+    seen = planes.coarse_distribution(many)
     bound, stderr = flow_bound(flow, data, generator)
     scalars = {
         "entropy": data.entropy,
-        "KL": found["gap"],
-        "KL stderr": found["gap_se"],
-        "NLL": found["nll"],
+        "KL": kl.value,
+        "KL stderr": kl.stderr,
+        "NLL": nll(energy, x, grid.log_partition).value,
         "flow KL": bound,
         "flow bound": bound,
         "flow bound stderr": stderr,
-        "null KL": null["gap"],
+        "null KL": data.kl(
+            lambda y: -null.log_prob(y), Estimate(0.0, 0.0), **how
+        ).value,
     }
     distributions = {"data": seen}
     for name, drawn in samples.items():
-        counted = coarse_distribution(drawn)
+        counted = planes.coarse_distribution(drawn)
         distributions[(name or "energy ").strip()] = counted
         scalars[f"{name}TV"] = float(planes.distance(counted, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
     return Outcome(
         scalars,
-        {k: planes.pictures(p, coarse_picture) for k, p in distributions.items()},
+        {
+            k: planes.pictures(p, planes.coarse_picture)
+            for k, p in distributions.items()
+        },
     )
 
 
@@ -446,34 +444,6 @@ def draw_joint(result: Result) -> Figure:
             }
             for density in planes.shown_densities(result)
         }
-    )
-
-
-# Exact scores of energies and samplers beside independent bits.
-_SCORES = {"KL [nats]": "KL", "TV": "TV", "MMD [1e-4]": "MMD"}
-
-
-def score_table(result: Result) -> Table:
-    """Exact scores of energies and samplers beside independent bits, a row each."""
-    table = result.scalars["table"]
-    lines = [("DNFS", "energy", ""), ("DNFS", "flow", "flow ")]
-    if "EB-GFN" in table:
-        lines += [("EB-GFN", "EB-GFN, energy", ""), ("EB-GFN", "GFlowNet", "flow ")]
-    lines.append(("DNFS", "independent bits", "null "))
-    rows = [
-        (
-            density,
-            name,
-            *(range_of(table[method][density][key + k]) for k in _SCORES.values()),
-        )
-        for density in table["DNFS"]
-        for method, name, key in lines
-    ]
-    return table_of(
-        ("density", "distribution", *_SCORES),
-        rows,
-        caption=f"Distance from the data, summed over all states.{ranges_of(result)}",
-        kinds=["null" if row[1] == "independent bits" else "" for row in rows],
     )
 
 
@@ -543,19 +513,3 @@ EXPERIMENT = Experiment(
     figure=draw_joint,
     check=check_gaps,
 )
-
-
-def control_table(trained: Result, control: Result) -> Table:
-    """Set the energies' distances from the data beside each other."""
-    sweeps = control.scalars["table"]["sweeps"]
-    rows = {"flow and sweeps": trained.scalars["table"]["DNFS"], "sweeps alone": sweeps}
-    columns: dict[str, list[Cell]] = {"density": list(sweeps)}
-    columns |= {k: [range_of(row[d]["KL"]) for d in sweeps] for k, row in rows.items()}
-    columns["independent bits"] = [range_of(c["null KL"]) for c in sweeps.values()]
-    seconds = (
-        f"{name} {fmean(fmean(cell['cpu s']) for cell in row.values()):.0f}"
-        for name, row in rows.items()
-    )
-    words = f"KL of the energy from the data in nats.{ranges_of(trained)} "
-    words += f"Mean CPU seconds of a run: {', '.join(seconds)}."
-    return Table(columns, caption=words, digits=3)

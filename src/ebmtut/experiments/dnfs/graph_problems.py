@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut import flows
+from ebmtut import flows, samplers, training
 from ebmtut.checks import Count, InputError, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphEnergy, MaxCut, MaxIndependentSet
@@ -25,26 +26,10 @@ from ebmtut.exact import maximum_cuts, maximum_independent_sets
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, stream
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
-from ebmtut.flows.graph_gflownet import set_ways
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import (
-    anneal,
-    dmala,
-    greedy_independent_set,
-    repair_independent_set,
-    vertex_gibbs,
-)
 from ebmtut.states import enumerate_states
-from ebmtut.training import TrainConfig, train_set_policy
-from ebmtut.training.graph_flow import (
-    GraphFlowConfig,
-    GraphFlowTraining,
-    flow_on,
-    train_graph_flow,
-)
-from ebmtut.training.set_policy import SetPolicyTraining
 
 #: Graph family of each problem.
 FAMILIES = {"max-independent-set": "erdos-renyi", "max-cut": "barabasi-albert"}
@@ -54,8 +39,6 @@ TARGETS = {
     "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},
     "max-cut": {"16-20": 0.998, "32-40": 0.999, "64-75": 0.991},
 }
-
-_LISTED_VERTICES = 20
 
 #: Trained at one temperature where the flow has a falling one, or the reverse.
 OTHER_TEMPERATURE = "other temperature"
@@ -69,6 +52,12 @@ PACE = {
 }
 
 OTHERS = tuple(PACE)
+
+
+_ROLLOUT = training.GraphFlowConfig(anneal=0.5)
+_TRAIN = training.TrainConfig(
+    600, learning_rate=3e-3, clip_norm=1.0, ema_decay=0.98, precision="float32"
+)
 
 
 @checked
@@ -92,16 +81,8 @@ class GraphProblemConfig:
     width: int = 32
     #: Of leGF in place of the message network, or 0.
     n_layers: Natural = 0
-    rollout: GraphFlowConfig = field(default=GraphFlowConfig(anneal=0.5))
-    train: TrainConfig = field(
-        default_factory=lambda: TrainConfig(
-            n_steps=600,
-            learning_rate=3e-3,
-            clip_norm=1.0,
-            ema_decay=0.98,
-            precision="float32",
-        )
-    )
+    rollout: training.GraphFlowConfig = _ROLLOUT
+    train: training.TrainConfig = _TRAIN
     #: Other learners, each trained about as long as the message network.
     rivals: tuple[Annotated[str, OneOf(OTHERS)], ...] = ()
     rival_sizes: tuple[Annotated[str, OneOf(GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
@@ -160,19 +141,18 @@ def learn(
     config: GraphProblemConfig,
     seed: int,
     checkpoint: Path | None,
-) -> GraphFlowTraining | SetPolicyTraining:
+) -> training.GraphFlowTraining | training.SetPolicyTraining:
     """Train one learner on the graphs of a problem; "" is the flow of the row."""
     rollout, optimizer, width = config.rollout, config.train, config.width
-    generator = make_generator(seed)
-    device = problem.graphs.adjacency.device
+    generator, device = make_generator(seed), problem.graphs.adjacency.device
     if name:
         n_steps = max(1, round(optimizer.n_steps / PACE[name][size]))
         n_warmup = min(optimizer.n_warmup, n_steps // 5)
         if n_steps < optimizer.n_steps:
             optimizer = replace(optimizer, n_steps=n_steps, n_warmup=n_warmup)
         if checkpoint is not None:
-            file = f"{checkpoint.stem}-{name.replace(' ', '-')}{checkpoint.suffix}"
-            checkpoint = checkpoint.with_name(file)
+            stem = f"{checkpoint.stem}-{name}"
+            checkpoint = checkpoint.with_stem(stem.replace(" ", "-"))
     of_config = ("problem", "n_train", "inverse_temperature", "width")
     identity = {field: getattr(config, field) for field in of_config}
     identity |= {"size": size, "seed": seed, "learner": name}
@@ -181,7 +161,7 @@ def learn(
         policy = flows.SetPolicy(width=width, generator=generator).to(device)
         beta, rng = problem.inverse_temperature, generator_on(generator, device)
         how: Any = {"generator": rng, **kept}
-        return train_set_policy(policy, problem.graphs, beta, optimizer, **how)
+        return training.train_set_policy(policy, problem.graphs, beta, optimizer, **how)
     if name == OTHER_TEMPERATURE:
         rollout = replace(rollout, anneal=0.0 if rollout.anneal else 0.5)
     if name == "leGF":
@@ -190,7 +170,9 @@ def learn(
         n_layers = 0 if name else config.n_layers
         weights = fresh_network(width, n_layers, make_generator(seed))
     how = {"generator": generator_on(generator, device), **kept}
-    return train_graph_flow(weights.to(device), problem, rollout, optimizer, **how)
+    return training.train_graph_flow(
+        weights.to(device), problem, rollout, optimizer, **how
+    )
 
 
 def n_evaluations(n_time_steps: int, n_refine: int) -> int:
@@ -213,7 +195,7 @@ class Scores:
         start = time.thread_time()
         x = draw()
         if isinstance(self.problem, MaxIndependentSet):
-            x = repair_independent_set(graphs, x)
+            x = samplers.repair_independent_set(graphs, x)
         seconds = time.thread_time() - start
         score = self.problem.score(x).unflatten(0, (len(graphs), -1))
         self.scalars[name] = float(score.mean())
@@ -232,12 +214,12 @@ class Scores:
     def _sweep(self, betas: list[float], n_sweeps: int = 1) -> Tensor:
         """Anneal Gibbs sampling from uniform random bits."""
         how: Any = {"generator": self.generator, "n_steps": n_sweeps}
-        at = self.problem.at
-        return anneal(lambda b: vertex_gibbs(at(b)), self._random_bits(), betas, **how)
+        at, x = self.problem.at, self._random_bits()
+        return samplers.anneal(lambda b: samplers.vertex_gibbs(at(b)), x, betas, **how)
 
     def flow(self, name: str, weights: flows.GraphWeights, n_refine: int) -> None:
         """Follow the flow, with DMALA steps after each of its steps."""
-        flow, config = flow_on(weights, self.problem), self.config
+        flow, config = training.flow_on(weights, self.problem), self.config
         n = len(self.problem.graphs) * config.n_copies
         how: dict[str, Any] = {"generator": self.generator}
         if n_refine:
@@ -250,7 +232,8 @@ class Scores:
         The start takes one and each step another: beta only scales the log-ratios.
         """
         betas = self._rising(n_evaluations(self.config.n_time_steps, n_refine) - 1)
-        at = partial(dmala, self.problem.at(1.0), self.config.step_size, "exact")
+        end, size = self.problem.at(1.0), self.config.step_size
+        at = partial(samplers.dmala, end, size, "exact")
 
         def draw() -> Tensor:
             state = at().init(self._random_bits())
@@ -269,12 +252,13 @@ class Scores:
     def gflownet(self, name: str, policy: flows.SetPolicy) -> None:
         """Add vertices as a policy says, until none is free."""
         how: Any = self.problem.graphs, self.config.n_copies
-        self.record(name, lambda: set_ways(policy, *how, generator=self.generator).x)
+        rng = self.generator
+        self.record(name, lambda: flows.set_ways(policy, *how, generator=rng).x)
 
     def greedy(self) -> None:
         """Add vertices in random order; for cuts, one sweep that only improves."""
         how: Any = self.problem.graphs, self.config.n_copies
-        draw = partial(greedy_independent_set, *how, generator=self.generator)
+        draw = partial(samplers.greedy_independent_set, *how, generator=self.generator)
         if isinstance(self.problem, MaxCut):
             draw = partial(self._sweep, [1e6])
         self.record("greedy", draw)
@@ -292,10 +276,10 @@ def graph_job(
     both = drawn, held_out_problem(config, size)
     problem, held_out = (one.of(one.graphs.to(device)) for one in both)
     how = size, config, seed, checkpoint
-    untrained = fresh_network(config.width, config.n_layers, make_generator(seed))
-    untrained = untrained.to(device)
+    sizes = config.width, config.n_layers
+    untrained = fresh_network(*sizes, make_generator(seed)).to(device)
     ours = learn("", problem, *how)
-    assert isinstance(ours, GraphFlowTraining)
+    assert isinstance(ours, training.GraphFlowTraining)
     others = config.rivals if size in config.rival_sizes else ()
     learned = {name: learn(name, problem, *how) for name in others}
     scores = Scores(held_out, config, stream("samples", seed, device))
@@ -309,7 +293,7 @@ def graph_job(
         scores.gibbs(f"Gibbs {steps}", steps)
     for name, other in learned.items():
         scores.scalars[f"training of {name}: CPU seconds"] = other.cpu_seconds
-        if isinstance(other, SetPolicyTraining):
+        if isinstance(other, training.SetPolicyTraining):
             scores.gflownet(name, other.policy)
             continue
         scores.flow(name, other.weights, 0)
@@ -323,8 +307,8 @@ def dmala_scores(
     problem: GraphEnergy, config: GraphProblemConfig, seed: int
 ) -> dict[str, float]:
     """Evaluate annealed DMALA, which shares no random numbers with other methods."""
-    rng = stream("long chains", seed, problem.graphs.adjacency.device)
-    scores = Scores(problem, config, rng)
+    device = problem.graphs.adjacency.device
+    scores = Scores(problem, config, stream("long chains", seed, device))
     for steps in config.refinements:
         scores.dmala(f"DMALA {steps}", steps)
     return scores.scalars
@@ -337,7 +321,7 @@ def optima(config: GraphProblemConfig, seed: int) -> Outcome:
     for size in config.sizes:
         problem = held_out_problem(config, size)
         best[size] = float(solve(problem.graphs, time_limit=3600).value.mean())
-        if problem.n_sites <= _LISTED_VERTICES:
+        if problem.n_sites <= 20:
             distribution[size] = float(np.mean(exact_scores(problem)))
     return Outcome({"optimum": best, "exact law": distribution})
 
@@ -352,7 +336,7 @@ def exact_scores(problem: GraphEnergy) -> list[float]:
         # Rarer states weigh less than 1e-4 together.
         x, p = x[p > 1e-10], p[p > 1e-10]
         if isinstance(one, MaxIndependentSet):
-            x = repair_independent_set(one.graphs, x)
+            x = samplers.repair_independent_set(one.graphs, x)
         means.append(float(p @ one.score(x).double() / p.sum()))
     return means
 
@@ -403,19 +387,24 @@ def draw_fractions(result: Result) -> Figure:
 
 def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
-    config = result.config
-    most = max(config["refinements"])
+    config, most = result.config, max(result.config["refinements"])
     excuse = "other graphs of the same kind, whose optimum differs: compare the shares "
     excuse += "of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
+    problem, chains_too = f"dnfs/{config['problem']}", ("DMALA", "DNFS + DMALA")
+    printed = [one.name for one in get_fact(problem).tables]
     rows = {name: name for name in ("untrained DNFS", "DNFS")}
-    rows |= {name: f"{name} {most}" for name in ("DMALA", "DNFS + DMALA")}
+    rows |= {name: f"{name} {most}" for name in chains_too}
     for size, metrics in result.scalars["table"].items():
         for row, metric in rows.items():
-            where = (f"dnfs/{config['problem']}", table, row, prefix + size)
+            where = (problem, table, row, prefix + size)
             yield compare(*where, metrics[metric], excuse=excuse)
-        yield from _refinements(result, size, prefix + size, excuse)
+        # The paper prints sizes by DMALA steps for some graphs.
+        if (by_steps := f"refinement on {prefix}{size}") in printed:
+            for n, row in product(filter(None, config["refinements"]), chains_too):
+                where = (problem, by_steps, row, str(n))
+                yield compare(*where, metrics[f"{row} {n}"], excuse=excuse)
         learned, bare = (fractions(result, size, m) for m in ("DNFS", "untrained DNFS"))
         gap = np.subtract(learned, bare)
         name = f"{prefix}{size}: fraction of the optimum that training adds"
@@ -436,18 +425,6 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
         name = f"{prefix}{size}: best of {config['n_copies']} samples over the optimum"
         target = TARGETS[config["problem"]][size]
         yield claim(name, best, "at least", target, sanity=True)
-
-
-def _refinements(result: Result, size: str, column: str, excuse: str) -> Verdicts:
-    """Set sizes by DMALA steps beside the paper's, where it prints any."""
-    problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
-    if name not in [table.name for table in get_fact(problem).tables]:
-        return
-    for steps in (n for n in result.config["refinements"] if n):
-        for row in ("DMALA", "DNFS + DMALA"):
-            values = result.scalars["table"][size][f"{row} {steps}"]
-            where = (problem, name, row, str(steps))
-            yield compare(*where, values, excuse=excuse)
 
 
 def graph_row(
@@ -471,7 +448,7 @@ def graph_row(
             refinements=(0, 1, 2, 3, 4, 5),
             inverse_temperature=10.0,
             step_size=0.45,
-            rollout=GraphFlowConfig(n_copies=8, anneal=0.5),
+            rollout=training.GraphFlowConfig(n_copies=8, anneal=0.5),
             train=replace(full.train, n_steps=2400),
         )
     quick = replace(
@@ -495,7 +472,7 @@ def graph_row(
         step_size=0.3,
         width=256,
         n_layers=5,
-        rollout=GraphFlowConfig(anneal=0.5),
+        rollout=_ROLLOUT,
         train=replace(full.train, n_steps=100_000, learning_rate=1e-4),
         n_seeds=(1, 1, 1),
     )

@@ -18,9 +18,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from ebmtut.checks import check_range
 from ebmtut.data import density_extent, density_log_prob
-from ebmtut.energies import Energy, EnergyFunction
+from ebmtut.energies import EnergyFunction
 from ebmtut.flows import Flow, HollowConvolution, HollowTransformer
 from ebmtut.metrics import grid_log_partition, sample_by_proposal
 from ebmtut.paths import AnnealingPath
@@ -34,35 +33,6 @@ LISTED = 6
 
 #: Bits of the paper's coordinates, and leading ones that make the coarse picture.
 BITS, COARSE = 16, 5
-
-
-class TableEnergy(Energy):
-    """The energy of every state of the first bits, as a table; others are ignored."""
-
-    def __init__(self, table: Float[Tensor, " n_all"], n_sites: int) -> None:
-        super().__init__()
-        self.n_seen = int(math.log2(len(table)))
-        check_range("n_sites", n_sites, low=self.n_seen, integer=True)
-        self.table = table
-        self.n_sites = n_sites
-        self.bits = 2 ** torch.arange(self.n_seen - 1, -1, -1, device=table.device)
-
-    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies of a batch, from the table."""
-        return self.table[self._index(x)]
-
-    def flip_log_ratios(
-        self, x: Float[Tensor, "batch n_sites"]
-    ) -> Float[Tensor, "batch n_sites"]:
-        """Log-ratios of all flips, from the table."""
-        index = self._index(x)
-        here = self.table[index][:, None]
-        ratios = here - self.table[index[:, None] ^ self.bits]
-        return nn.functional.pad(ratios, (0, self.n_sites - self.n_seen))
-
-    def _index(self, x: Tensor) -> Tensor:
-        # No product of matrices: a GPU has none of integers.
-        return (x[:, : self.n_seen].long() * self.bits).sum(1)
 
 
 def gray_cells(n_bits: int) -> Tensor:
@@ -92,17 +62,6 @@ def plane_picture(p: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
     picture = p.new_empty(2**n_bits, 2**n_bits)
     picture[row, column] = p
     return picture
-
-
-def swept_distribution(p: Float[Tensor, " n_all"], n_sweeps: int) -> Tensor:
-    """Distribution after one Gibbs sweep at each of the times k / n_sweeps to p."""
-    found, index = torch.full_like(p, 1 / len(p)), torch.arange(len(p))
-    for k in range(1, n_sweeps + 1):
-        weight = p ** (k / n_sweeps)
-        for bit in range(len(p).bit_length() - 1):
-            flipped = index ^ 2**bit
-            found = (found + found[flipped]) * weight / (weight + weight[flipped])
-    return found
 
 
 def pictures(
@@ -163,12 +122,6 @@ def draw_pictures(lines: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
             if not ax.get_subplotspec().rowspan.start:
                 ax.set_title(name, fontsize=12)
     return figure
-
-
-def means_of(result: Result) -> str:
-    """Return a sentence on the errors in a table, nothing for a single run."""
-    n_seeds = result.config["n_seeds"]
-    return f" Means of {n_seeds} runs and their standard errors." if n_seeds > 1 else ""
 
 
 def shown_densities(result: Result) -> list[str]:

@@ -6,7 +6,7 @@ Appendix E.1.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ebmtut import flows
 from ebmtut.checks import Count, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, DensityData
-from ebmtut.energies import Energy, EnergyFunction, MLPEnergy
+from ebmtut.energies import Energy, EnergyFunction, MLPEnergy, TableEnergy
 from ebmtut.experiments.dnfs import planes
 from ebmtut.experiments.dnfs.planes import (
     BITS,
@@ -29,18 +29,23 @@ from ebmtut.experiments.dnfs.planes import (
     coarse_distribution,
     coarse_picture,
     exact_draws,
-    means_of,
 )
 from ebmtut.experiments.ed.recipes import PAPER_RECIPE, fit_density
 from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
-from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 from ebmtut.states import enumerate_states
-from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train, train_flow
+from ebmtut.training import (
+    FlowConfig,
+    GFlowNetTraining,
+    TrainConfig,
+    train,
+    train_flow,
+    train_gflownet,
+)
 
 #: Claimed of the flow: the total variation distance.
 MAX_TV = 0.05
@@ -266,7 +271,7 @@ def plane_job(
     if planes.METHODS[method].network == "GFlowNet":
         return _gflownet(table, target, config, seed, checkpoint, device)
     n_sites = _sites_of(method, config)
-    path = AnnealingPath(planes.TableEnergy(table.to(device), n_sites))
+    path = AnnealingPath(TableEnergy(table.to(device), n_sites))
     if planes.METHODS[method].ratios == "taylor":
         path = AnnealingPath(energy.to(device), ratios="taylor")
     flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
@@ -365,7 +370,7 @@ def _wide_job(
     )
     generator = stream("evaluation", seed, device)
     if planes.METHODS[method].network == "GFlowNet":
-        policy, seconds = _balanced(target.energy, config, seed, checkpoint, device)
+        policy, _, seconds = _balanced(target.energy, config, seed, checkpoint, device)
 
         def draw(n: int) -> Tensor:
             with torch.no_grad():
@@ -406,8 +411,8 @@ def _gflownet(
     device: str,
 ) -> Outcome:
     """Train a GFlowNet and sum its exact distribution."""
-    energy = planes.TableEnergy(table.to(device), 2 * config.n_bits)
-    policy, seconds = _balanced(energy, config, seed, checkpoint, device)
+    energy = TableEnergy(table.to(device), 2 * config.n_bits)
+    policy, _, seconds = _balanced(energy, config, seed, checkpoint, device)
     distribution = flows.terminal_distribution(policy.cpu()).double().exp()
     return Outcome(
         {
@@ -420,65 +425,20 @@ def _gflownet(
     )
 
 
-def balanced_policy(
-    energy: Energy,
-    n_steps: int,
-    learning_rate: float,
-    *,
-    seed: int,
-    identity: Mapping[str, Any],
-    log_z: float = 0.0,
-    checkpoint: Path | None = None,
-    device: str = "cpu",
-) -> tuple[flows.BitsGFlowNet, list[float], float]:
-    """Train by trajectory balance on 128 paths a step, log Z at ten times the rate."""
-    policy = flows.BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
-    policy.log_z.data.fill_(log_z)
-    policy = policy.to(device)
-    generator = make_generator(seed, device)
-    adam = torch.optim.Adam(
-        [
-            {"params": policy.net.parameters(), "lr": learning_rate},
-            {"params": [policy.log_z], "lr": 10 * learning_rate},
-        ]
-    )
-    rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, n_steps)
-    held = {"losses": torch.zeros(n_steps)}
-    loop = ResumableLoop(
-        checkpoint,
-        {"method": "GFlowNet", "seed": seed, **identity},
-        {"policy": policy, "adam": adam, "rate": rate},
-        generator=generator,
-        held=held,
-    )
-    for k in loop.steps(n_steps):
-        ways = flows.forward_trajectories(
-            policy, 128, generator=generator, explore=0.05
-        )
-        loss = flows.trajectory_balance_loss(policy, energy, ways)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        rate.step()
-        held["losses"][k] = loss.detach().cpu()
-    return policy, held["losses"].tolist(), loop.seconds
-
-
 def _balanced(
     energy: Energy, config: PlaneConfig, seed: int, checkpoint: Path | None, device: str
-) -> tuple[flows.BitsGFlowNet, float]:
+) -> GFlowNetTraining:
     """Train a GFlowNet in three times the steps of a flow."""
-    how: Any = {"seed": seed, "checkpoint": checkpoint, "device": device}
-    n, rate = 3 * config.n_steps, config.learning_rate
-    policy, _, seconds = balanced_policy(
-        energy, n, rate, identity=asdict(config), **how
+    policy = flows.BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
+    return train_gflownet(
+        policy.to(device),
+        energy,
+        3 * config.n_steps,
+        config.learning_rate,
+        generator=make_generator(seed, device),
+        checkpoint=checkpoint,
+        identity={"method": "GFlowNet", "seed": seed, **asdict(config)},
     )
-    return policy, seconds
-
-
-def data_distribution(density: str, n: int, *, generator: torch.Generator) -> Tensor:
-    """Distribution of the leading bits of held-out data."""
-    return coarse_distribution(DensityData(density).sample_bits(n, generator=generator))
 
 
 def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> Outcome:
@@ -489,7 +449,8 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
         if config.n_bits == BITS:
             picture: Callable[[Tensor], Tensor] = coarse_picture
             exact = wide_energy(density, n_steps, n, seed, device).distribution
-            data = data_distribution(density, 5 * n, generator=make_generator(seed))
+            sample, rng = DensityData(density).sample_bits, make_generator(seed)
+            data = coarse_distribution(sample(_DRAWS * n, generator=rng))
         else:
             picture = planes.plane_picture
             _, table = shared_energy(density, config.n_bits, n_steps, seed)
@@ -518,68 +479,6 @@ def draw_samplers(result: Result) -> Figure:
             for density in planes.shown_densities(result)
         }
     )
-
-
-def _distance_caption(result: Result) -> str:
-    """Say what is shown, and what an untrained flow has."""
-    untrained = result.scalars["table"]["untrained"].values()
-    means = [mean_and_stderr(cell["TV"])[0] for cell in untrained]
-    return (
-        f"Total variation distance from the energy's distribution.{means_of(result)} "
-        f"Sweeps: energy of the first run. Untrained flows have {min(means):.2f} to "
-        f"{max(means):.2f}."
-    )
-
-
-_DISTANCES = Pivot(
-    head="energy",
-    rows={"{density}": "table/DNFS/{density}"},
-    columns={
-        "flow": "TV",
-        "64 sweeps": "/table/64 sweeps/{density}/TV",
-        "GFlowNet": "/table/GFlowNet/{density}/TV",
-        "published recipe": "/table/paper/{density}/TV",
-    },
-    caption=_distance_caption,
-    digits=2,
-)
-
-
-def distance_table(result: Result) -> Table:
-    """Tabulate how far four samplers of few bits end from each energy."""
-    column, row = planes.gray_cells(result.config["n_bits"]).T
-    table = dict(result.scalars["table"], **{"64 sweeps": {}})
-    for density in table["DNFS"]:
-        picture = torch.from_numpy(result.arrays[f"exact/{density}"])
-        exact = picture.double()[row, column]
-        swept = planes.swept_distribution(exact, 64)
-        table["64 sweeps"][density] = {"TV": float(planes.distance(swept, exact))}
-    return _DISTANCES(replace(result, scalars=result.scalars | {"table": table}))
-
-
-#: What a table may show, and its caption.
-_SHOWN = {
-    "TV": "Total variation distance (TV), summed over all states",
-    "ESS": "ESS in 64 steps, path weights",
-    "log Z error": "Error of log Z in 64 steps",
-    "clipped share": "Fraction of log-ratios above 5 that a training clipped",
-}
-
-
-@checked
-def sampler_table(
-    result: Result, metric: Annotated[str, OneOf(_SHOWN)] = "TV"
-) -> Table:
-    """Scores of each sampler on each energy."""
-    table = Pivot(
-        head="sampler",
-        rows={"{sampler}": "table/{sampler}"},
-        columns={"{density}": f"{{density}}/{metric}"},
-        kinds={"untrained": "null"},
-        caption=f"{_SHOWN[metric]}.{means_of(result)}",
-        digits=2,
-    )
-    return table(result)
 
 
 def check_samplers(result: Result) -> Verdicts:

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.dnfs.planes import means_of
-from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.results import Result
 
@@ -24,22 +22,6 @@ def check_taylor(result: Result) -> Verdicts:
         )
         smallest = float(times.min())
         yield claim(name, smallest, "at least", 2.0, n_seeds=len(times))
-
-
-# What the weights say of Taylor ratios, beside what they do.
-ratio_table = Pivot(
-    head="energy",
-    rows={"{density}": "table/DNFS/{density}"},
-    columns={
-        "ESS, exact ratios": "ESS",
-        "ESS, Taylor": "/table/Taylor/{density}/ESS",
-        "log Z off, Taylor": "/table/Taylor/{density}/log Z error",
-        "TV, exact ratios": "TV",
-        "TV, Taylor": "/table/Taylor/{density}/TV",
-    },
-    caption=lambda result: f"Ratios to first order, and exact ones.{means_of(result)}",
-    digits=2,
-)
 
 
 def no_difference(result: Result) -> Result:

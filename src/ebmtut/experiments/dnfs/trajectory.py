@@ -6,8 +6,6 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.dnfs.planes import means_of
-from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
@@ -33,22 +31,6 @@ def draw_trajectory(result: Result) -> Figure:
             if key == "path":
                 ax.set_title(f"t = {k / 4:g}", fontsize=8)
     return figure
-
-
-# The largest total variation distance over time, of the flow and the baseline.
-trajectory_table = Pivot(
-    head="flow",
-    rows={
-        "flow, {density}": "table/DNFS/{density}",
-        "untrained, {density}": "table/untrained/{density}",
-    },
-    columns={"forward": "worst TV", "reversed": "worst TV back"},
-    kinds={"untrained, {density}": "null"},
-    caption=lambda result: (
-        f"Total variation distance at the worst of 33 times.{means_of(result)}"
-    ),
-    digits=2,
-)
 
 
 def check_trajectory(result: Result) -> Verdicts:

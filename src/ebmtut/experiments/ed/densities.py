@@ -17,17 +17,12 @@ from ebmtut.data import DENSITIES, density_extent, exact_entropy
 from ebmtut.experiments.ed.evaluation import (
     QUICK_EVALUATION,
     Evaluation,
+    density_job,
+    density_jobs,
     evaluate_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import (
-    ED_METHODS,
-    METHODS,
-    PAPER_RECIPE,
-    Recipe,
-    density_job,
-    density_jobs,
-)
+from ebmtut.experiments.ed.recipes import ED_METHODS, METHODS, PAPER_RECIPE, Recipe
 from ebmtut.experiments.experiment import Cells, Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim

@@ -1,18 +1,22 @@
-"""How a learned density is evaluated.
+"""How a learned density is evaluated, and the jobs that learn and evaluate one.
 
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2; but samples are independent,
 and the NLL is compared with the exact entropy.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ebmtut import metrics
+from ebmtut.checks import DivergenceError
 from ebmtut.data import (
     DensityData,
     density_extent,
@@ -20,9 +24,13 @@ from ebmtut.data import (
     density_scale,
     sample_density,
 )
+from ebmtut.experiments.ed.recipes import Recipe, fit_densities, fit_density
+from ebmtut.experiments.experiment import stream, stream_seed
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.plotting import grid_points
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import gray_encode
+from ebmtut.training import TrainResult
 
 
 @torch.no_grad()
@@ -98,7 +106,7 @@ def evaluate_density(
         n_samples=evaluation.n_proposal,
     )
     likelihood = metrics.nll(energy, x, grid.log_partition)
-    gap = _gap(energy, data, grid.log_partition, generator)
+    gap = data.kl(energy, grid.log_partition, generator=generator)
     numbers = _numbers(nll=likelihood, gap=gap, log_z=grid.log_partition)
     numbers["log_z_ess"] = grid.ess
     if evaluation.n_uniform:
@@ -151,7 +159,7 @@ def evaluate_independent_bits(
     x = data.sample_bits(n_data, generator=generator)
     exact = metrics.Estimate(0.0, 0.0)
     likelihood = metrics.nll(energy, x, exact)
-    gap = _gap(energy, data, exact, generator)
+    gap = data.kl(energy, exact, generator=generator)
     chance = means.float().expand(n_data, -1)
     discrepancies = []
     for _ in range(n_repeats):
@@ -165,19 +173,101 @@ def evaluate_independent_bits(
     return numbers | {"inside": inside, "area": area}
 
 
-def _gap(
-    energy: Callable[[Tensor], Tensor],
-    data: DensityData,
-    log_partition: metrics.Estimate,
-    generator: torch.Generator,
-    n: int = 20_000,
-) -> metrics.Estimate:
-    """Return the KL divergence from the data to the model."""
-    points = sample_density(data.name, n, generator=generator)
-    bits = gray_encode(points, data.scale).float()
-    log_p = density_log_prob(data.name, points) - 2 * np.log(data.scale)
-    difference = log_p + energy(bits).double()
-    return metrics.Estimate(
-        float(difference.mean()) + log_partition.value,
-        float((difference.var() / n + log_partition.stderr**2).sqrt()),
-    )
+def density_job(
+    density: str,
+    recipe: Recipe,
+    evaluation: Evaluation | None,
+    seed: int,
+    n_pixels: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    on_step: Callable[[int, nn.Module], None] | None = None,
+) -> Outcome:
+    """Learn and evaluate one energy."""
+    start = time.perf_counter()
+    try:
+        how: Any = {"seed": seed, "device": device, "checkpoint": checkpoint}
+        result = fit_density(density, recipe, on_step=on_step, **how)
+    except DivergenceError as error:
+        return Outcome({"diverged_at": error.step})
+    seconds = time.perf_counter() - start
+    return _evaluated(result, seconds, density, evaluation, seed, n_pixels, device)
+
+
+def density_jobs(
+    jobs: Mapping[str, Mapping[str, Any]],
+    *,
+    without: Collection[str] = (),
+    checkpoint: Path | None = None,
+    cuda_graph: bool = False,
+    progress: bool = False,
+) -> Iterator[tuple[str, Outcome]]:
+    """Make the jobs of `density_job`: those that train alike in one batch, but PCD."""
+    alike: dict[Any, list[str]] = {}
+    for name, job in jobs.items():
+        recipe = job["recipe"]
+        # Batches of the same length, too: the shorter ones would be padded.
+        key = (job["device"], recipe.train_config(), recipe.n_negatives)
+        alone = name if recipe.method == "PCD" else ""
+        alike.setdefault((*key, alone), []).append(name)
+    for k, ((device, *_, alone), names) in enumerate(alike.items()):
+        wanted = [name for name in names if name not in without]
+        file = checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}")
+        start = time.perf_counter()
+        if not wanted:
+            continue
+        if alone:
+            outcome = density_job(**jobs[alone], checkpoint=file)
+            outcome.seconds = time.perf_counter() - start
+            yield alone, outcome
+            continue
+        results = fit_densities(
+            [jobs[name]["density"] for name in names],
+            [jobs[name]["recipe"] for name in names],
+            seeds=[jobs[name]["seed"] for name in names],
+            device=device,
+            checkpoint=file,
+            cuda_graph=cuda_graph,
+            progress=progress,
+        )
+        seconds = (time.perf_counter() - start) / len(names)
+        for name in wanted:
+            result, job = results[names.index(name)], jobs[name]
+            start = time.perf_counter()
+            if isinstance(result, DivergenceError):
+                outcome = Outcome({"diverged_at": result.step})
+            else:
+                keys = ("density", "evaluation", "seed", "n_pixels", "device")
+                outcome = _evaluated(result, seconds, *(job[key] for key in keys))
+            outcome.seconds = seconds + time.perf_counter() - start
+            yield name, outcome
+
+
+def _evaluated(
+    result: TrainResult,
+    seconds: float,
+    density: str,
+    evaluation: Evaluation | None,
+    seed: int,
+    n_pixels: int,
+    device: str,
+) -> Outcome:
+    """Evaluate one energy for `density_job`."""
+    picture = landscape(result.energy, density, n_pixels=n_pixels)
+    held_out = sample_density(density, 10_000, generator=stream("evaluation", seed))
+    extent = density_extent(density)
+    inside, area = coverage(picture, held_out.numpy(), extent)
+    scalars = {"seconds": seconds, "inside": inside, "area": area}
+    if evaluation is not None:
+        scalars |= evaluate_density(
+            result.energy,
+            density,
+            evaluation,
+            seed=stream_seed("evaluation", seed),
+            device=device,
+        )
+    parts = np.array_split(result.losses, 50)
+    means = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)
+    # Half precision is fine near zero, where the mass is, and ends at 65504.
+    picture = (picture - picture.max()).clip(-6e4).astype(np.float16)
+    return Outcome(scalars, {"landscape": picture, "losses": means})

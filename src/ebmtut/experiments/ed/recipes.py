@@ -1,31 +1,21 @@
-"""How a density of the chapter is learned, and the jobs that learn and evaluate it.
+"""How the energy of one of the seven densities is learned.
 
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2, and its public notebook.
 """
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ebmtut import losses
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
-from ebmtut.data import DensityData, density_extent, sample_density
+from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.ed.evaluation import (
-    Evaluation,
-    coverage,
-    evaluate_density,
-    landscape,
-)
-from ebmtut.experiments.experiment import stream, stream_seed
-from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.negatives import flips, persistent
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg
@@ -191,106 +181,6 @@ def _start(
     base = start.mean(0).clamp(1e-3, 1 - 1e-3).cpu()
     energy = MLPEnergy(data.n_sites, base_probs=base, generator=make_generator(seed))
     return energy.to(device), start, generator
-
-
-def density_job(
-    density: str,
-    recipe: Recipe,
-    evaluation: Evaluation | None,
-    seed: int,
-    n_pixels: int,
-    device: str = "cpu",
-    checkpoint: Path | None = None,
-    on_step: Callable[[int, nn.Module], None] | None = None,
-) -> Outcome:
-    """Learn and evaluate one energy."""
-    start = time.perf_counter()
-    try:
-        how: Any = {"seed": seed, "device": device, "checkpoint": checkpoint}
-        result = fit_density(density, recipe, on_step=on_step, **how)
-    except DivergenceError as error:
-        return Outcome({"diverged_at": error.step})
-    seconds = time.perf_counter() - start
-    return _evaluated(result, seconds, density, evaluation, seed, n_pixels, device)
-
-
-def density_jobs(
-    jobs: Mapping[str, Mapping[str, Any]],
-    *,
-    without: Collection[str] = (),
-    checkpoint: Path | None = None,
-    cuda_graph: bool = False,
-    progress: bool = False,
-) -> Iterator[tuple[str, Outcome]]:
-    """Make the jobs of `density_job`: those that train alike in one batch, but PCD."""
-    alike: dict[Any, list[str]] = {}
-    for name, job in jobs.items():
-        recipe = job["recipe"]
-        # Batches of the same length, too: the shorter ones would be padded.
-        key = (job["device"], recipe.train_config(), recipe.n_negatives)
-        alone = name if recipe.method == "PCD" else ""
-        alike.setdefault((*key, alone), []).append(name)
-    for k, ((device, *_, alone), names) in enumerate(alike.items()):
-        wanted = [name for name in names if name not in without]
-        file = checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}")
-        start = time.perf_counter()
-        if not wanted:
-            continue
-        if alone:
-            outcome = density_job(**jobs[alone], checkpoint=file)
-            outcome.seconds = time.perf_counter() - start
-            yield alone, outcome
-            continue
-        results = fit_densities(
-            [jobs[name]["density"] for name in names],
-            [jobs[name]["recipe"] for name in names],
-            seeds=[jobs[name]["seed"] for name in names],
-            device=device,
-            checkpoint=file,
-            cuda_graph=cuda_graph,
-            progress=progress,
-        )
-        seconds = (time.perf_counter() - start) / len(names)
-        for name in wanted:
-            result, job = results[names.index(name)], jobs[name]
-            start = time.perf_counter()
-            if isinstance(result, DivergenceError):
-                outcome = Outcome({"diverged_at": result.step})
-            else:
-                keys = ("density", "evaluation", "seed", "n_pixels", "device")
-                outcome = _evaluated(result, seconds, *(job[key] for key in keys))
-            outcome.seconds = seconds + time.perf_counter() - start
-            yield name, outcome
-
-
-def _evaluated(
-    result: TrainResult,
-    seconds: float,
-    density: str,
-    evaluation: Evaluation | None,
-    seed: int,
-    n_pixels: int,
-    device: str,
-) -> Outcome:
-    """Evaluate one energy for `density_job`."""
-    picture = landscape(result.energy, density, n_pixels=n_pixels)
-    held_out = sample_density(density, 10_000, generator=stream("evaluation", seed))
-    extent = density_extent(density)
-    inside, area = coverage(picture, held_out.numpy(), extent)
-    scalars = {"seconds": seconds, "inside": inside, "area": area}
-    if evaluation is not None:
-        scalars |= evaluate_density(
-            result.energy,
-            density,
-            evaluation,
-            seed=stream_seed("evaluation", seed),
-            device=device,
-        )
-    parts = np.array_split(result.losses, 50)
-    means = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)
-    # Half precision is fine near zero, where the mass is, and ends at 65504.
-    picture = (picture - picture.max()).clip(-6e4).astype(np.float16)
-    return Outcome(scalars, {"landscape": picture, "losses": means})
 
 
 #: What the paper prints of its learning.

@@ -11,8 +11,13 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
-from ebmtut.experiments.ed.evaluation import Evaluation, landscape
-from ebmtut.experiments.ed.recipes import Recipe, density_job, density_jobs
+from ebmtut.experiments.ed.evaluation import (
+    Evaluation,
+    density_job,
+    density_jobs,
+    landscape,
+)
+from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Cells, Experiment, Outcome, Runs
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape

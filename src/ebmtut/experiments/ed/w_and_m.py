@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import variants
-from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
-from ebmtut.experiments.ed.recipes import ED_METHODS, PAPER_RECIPE, Recipe, density_job
+from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION, density_job
+from ebmtut.experiments.ed.recipes import ED_METHODS, PAPER_RECIPE, Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig, gap_of
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import DIVERGED_GAP
