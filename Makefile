@@ -60,7 +60,7 @@ style:
 	  $(RUN) -m ruff format --check --quiet . && $(RUN) -m tools.vendor)
 
 types:
-	$(call stage,mypy,$(RUN) -m mypy)
+	$(call stage,mypy,$(RUN) -m mypy --num-workers 2)
 
 unit: ## unit and statistical tests only
 	$(call stage,unit and statistical tests,$(PYTEST) $(TWO) --durations=10 tests \

@@ -108,9 +108,13 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     """
     failures: list[str] = []
     spawn = multiprocessing.get_context("spawn")
-    workers = max(1, min(jobs or os.cpu_count() or 1, len(runs)))
+    n_cores = os.cpu_count() or 1
+    workers = max(1, min(jobs or n_cores, len(runs)))
+    # A notebook starts processes for its runs only on cores that no other one has:
+    # each imports the package anew.
+    own_cores = {"LOKY_MAX_CPU_COUNT": str(max(1, n_cores // workers))}
     with (
-        mock.patch.dict(os.environ, ONE_THREAD),
+        mock.patch.dict(os.environ, ONE_THREAD | own_cores),
         ProcessPoolExecutor(workers, spawn) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
+from sphinx.util.parallel import ParallelTasks
 from sphinx_codeautolink import extension as codeautolink
 
 __all__ = [
@@ -465,6 +467,25 @@ def _link_listings(
     page.write_text(_LISTING.sub(lambda _: next(linked), text), "utf-8")
 
 
+def _link_on_all_cores(app: Sphinx) -> None:
+    """Let sphinx-codeautolink link several pages at the same time.
+
+    One after another they took a sixth of the time of a build.
+    """
+    tasks = ParallelTasks(app.parallel)
+
+    def link(*args: Any, **options: Any) -> None:
+        tasks.add_task(partial(_link_listings, *args, **options))
+
+    def wait(app: Sphinx, exception: Exception | None) -> None:
+        tasks.join()
+
+    codeautolink.link_html = (
+        link if app.parallel > 1 else _link_listings
+    )
+    app.connect("build-finished", wait, priority=900)
+
+
 def _use_all_cores(app: Sphinx) -> None:
     """Read and write pages in several processes.
 
@@ -493,7 +514,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
     app.connect("builder-inited", _use_all_cores)
-    codeautolink.link_html = _link_listings
+    app.connect("builder-inited", _link_on_all_cores, priority=900)
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect(
         "autodoc-process-docstring", _repair_types, priority=900

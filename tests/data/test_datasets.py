@@ -1,9 +1,10 @@
-"""Fetching: at hand, cached, downloaded, damaged, unreachable; MNIST's format."""
+"""Fetching: at hand, cached, damaged, unreachable; MNIST's format; Ising data."""
 
 import functools
 import gzip
 import hashlib
 import http.server
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from ebmtut.data import (
     DataUnavailable,
     RemoteFile,
     fetch,
+    ising_samples,
     load_celeba,
     load_cifar10,
     load_lsun,
@@ -27,6 +29,10 @@ from ebmtut.data import (
     sha256_of,
 )
 from ebmtut.data import mnist as mnist_module
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import exact_probabilities
+from ebmtut.random import make_generator
+from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 CONTENT = b"seven bits make no byte" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -226,3 +232,32 @@ def test_sets_are_asked_for_by_name_and_held_to_their_hash(load, name, tmp_path)
     path.write_bytes(b"another content")
     with pytest.raises(InputError, match="SHA-256"):
         load(data_dir=tmp_path, offline=True)
+
+
+@pytest.mark.parametrize("sigma", [0.2, -0.2])
+def test_distribution_of_a_small_lattice(sigma: float) -> None:
+    """Frequencies of energy levels on 3 x 3 against enumeration, chi-square."""
+    energy = LatticeIsing(3, sigma)
+    states = enumerate_states(9)
+    probability = exact_probabilities(energy, 9).exp()
+    levels, level = energy(states).mul(1e6).round().unique(return_inverse=True)
+    expected = torch.zeros(len(levels), dtype=torch.float64)
+    expected.index_add_(0, level, probability)
+    n = 20_000
+    x = ising_samples(3, sigma, n, generator=make_generator(0), n_sweeps=100)
+    counts = torch.bincount(level[states_to_index(x)], minlength=len(levels))
+    often = expected * n >= 5
+    gap = (counts - n * expected)[often]
+    statistic = float((gap**2 / (n * expected)[often]).sum())
+    freedom = int(often.sum()) - 1
+    # Mean k and variance 2k; five standard deviations, and room for the skew.
+    assert statistic < freedom + 5 * math.sqrt(2 * freedom) + 10
+
+
+def test_both_magnetisations_have_half_the_mass_below_the_critical_point() -> None:
+    """Each chain keeps the sign that it fell into, and its start was fair."""
+    x = ising_samples(6, 0.5, 1000, generator=make_generator(1), n_sweeps=200)
+    magnetisation = bits_to_spins(x).mean(dim=1)
+    assert float((magnetisation.abs() > 0.8).float().mean()) > 0.9
+    up = float((magnetisation > 0).float().mean())
+    assert abs(up - 0.5) <= 5 * 0.5 / math.sqrt(1000)

@@ -87,7 +87,8 @@ def test_what_the_page_says_of_couplings():
 
 def test_the_null_of_the_row_is_no_coupling():
     row = get_experiment("dnfs/ising-learning")
-    result = row.run("quick", problems=((4, 0.1),), n_steps=20, n_data=100)
+    sizes = {"n_steps": 2, "n_samples": 16, "n_time_steps": 2, "n_data": 100}
+    result = row.run("quick", problems=((4, 0.1),), **sizes)
     table = result.scalars["table"]["DNFS"]["4x4, 0.1"]
     truth = 0.1 * lattice_adjacency(4)
     rmse = float(truth.square().mean().sqrt())

@@ -1,6 +1,7 @@
 """The paper's own setting is a preset of every row, or it is said why it is not."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,15 +12,20 @@ from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.drl import images as image_sets
 from ebmtut.experiments.drl import long_run
 from ebmtut.experiments.drl.images import draw_images, train_images
+from ebmtut.experiments.ed import images as ed_images
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
 from ebmtut.samplers import AdaptedStep
+from ebmtut.training import FlowConfig, FlowFollower, TrainConfig
 from tests.experiments.cuts import FEW, cut
 
 NOTHING_RUN = "the paper runs nothing here"
 WITHOUT = {"pmp/persistent": NOTHING_RUN, "got/temperature-bound": NOTHING_RUN}
 
-_PHOTOS = {"hidden": 4}
+DNFS = "ebmtut.experiments.dnfs"
+_PHOTOS = {"hidden": 4, "n_samples": 16}
+_SHORT = {"n_steps": 2, "batch_size": 4}
+_FLOW = {"n_samples": 16}
 _DIGITS = {"source": "drawn"}
 _FACTORS = {"source": "small digits", "side": 8, "n_images": 40}
 #: A cell of each experiment, whose job runs at the paper's shape within seconds, and
@@ -45,26 +51,28 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "ed/epsilon": (("ED-Bern-eps0.9-M4-w1",), {}),
     "ed/window": (("ED-Pool-window4-M4-w1",), {}),
     "ed/w-and-m": (("ED-Bern-eps0.1-M4-w0",), {}),
-    "drl/samples": (("CIFAR-10",), _PHOTOS),
-    "drl/ablation": (("settings", "T6 K10"), _PHOTOS),
-    "drl/interpolation": (("arcs",), _PHOTOS),
+    "drl/samples": (("CIFAR-10",), _SHORT | {"hidden": 4}),
+    "drl/ablation": (("settings", "T6 K10"), _PHOTOS | _SHORT),
+    "drl/interpolation": (("arcs",), _PHOTOS | _SHORT),
     "drl/inpainting": (("completions",), _PHOTOS),
-    "drl/long-run": (("T1k",), _PHOTOS),
-    "drl/likelihood": (("bits",), _PHOTOS | {"n_chain_steps": 1}),
-    "drl/langevin-steps": (("K = 10",), _PHOTOS),
+    "drl/long-run": (("T1k",), _SHORT | {"hidden": 4}),
+    "drl/likelihood": (("bits",), _SHORT | {"hidden": 4, "n_chain_steps": 1}),
+    "drl/langevin-steps": (("K = 10",), _PHOTOS | _SHORT),
     "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (("recovery likelihood", "CIFAR-10"), _PHOTOS),
-    "dnfs/networks": (("leMLP",), {}),
-    "dnfs/ising-learning": (("DNFS", "9x9, -0.1"), {}),
-    "dnfs/pretrained-ebm": (("GFlowNet", "moons"), {}),
-    "dnfs/taylor-ratio": (("Taylor", "moons"), {}),
-    "dnfs/leaps-networks": (("LEAPS, leConv", "moons"), {}),
-    "dnfs/trajectory": (("untrained", "moons"), {}),
+    "dnfs/networks": (("leMLP",), _FLOW),
+    "dnfs/ising-learning": (("DNFS", "9x9, -0.1"), _FLOW),
+    "dnfs/pretrained-ebm": (("GFlowNet", "moons"), _FLOW),
+    "dnfs/taylor-ratio": (("Taylor", "moons"), _FLOW),
+    "dnfs/leaps-networks": (("LEAPS, leConv", "moons"), _FLOW),
+    "dnfs/trajectory": (("untrained", "moons"), _FLOW),
     "dnfs/max-independent-set": (("16-20",), {}),
     "dnfs/max-cut": (("16-20",), {}),
-    "dnfs/ebm-training": (("DNFS", "moons"), {}),
-    "dnfs/ebm-table": (("DNFS", "moons"), {}),
-    "dnfs/ising": (("paper, leTF", "10x10, 0.1"), {"problems": ((10, 0.1, 1),)}),
+    "dnfs/ebm-training": (("DNFS", "moons"), _FLOW),
+    "dnfs/ising": (
+        ("paper, leTF", "10x10, 0.1"),
+        {"problems": ((10, 0.1, 1),), "n_chain_samples": 2} | _FLOW,
+    ),
     "dnfs/ising-mcmc": (("untrained",), {}),
 }
 
@@ -99,6 +107,18 @@ def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
     sizes = {"_HELD_OUT": 4, "_PROPOSED": 4, "_BOUNDED": 2}
     for name, size in sizes.items():
         monkeypatch.setattr(ebm_training, name, size)
+    # What no configuration says: held-out images, trajectories, states of a batch.
+    images = ed_images.binary_images("MNIST 28x28")
+    images = images._replace(held_out=images.held_out[:16])
+    monkeypatch.setattr(ed_images, "binary_images", {"MNIST 28x28": images}.get)
+    for module in ("lattices", "networks", "pretrained_ebm"):
+        few = partial(FlowConfig, n_trajectories=8)
+        monkeypatch.setattr(f"{DNFS}.{module}.FlowConfig", few)
+        few = partial(TrainConfig, batch_size=32)
+        monkeypatch.setattr(f"{DNFS}.{module}.TrainConfig", few)
+    for module in ("ising_learning", "ebm_training"):
+        few = partial(FlowFollower, n_times=2, n_rows=4)
+        monkeypatch.setattr(f"{DNFS}.{module}.FlowFollower", few)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)
@@ -174,12 +194,11 @@ def test_every_row_with_the_papers_setting_is_tried():
     """By a job that is cut, or by its full run, which has the same setting."""
     # It asks for a hundred steps of the network that dnfs/ising tries.
     longer = {"dnfs/control-variate"}
-    # The same preset as of ed/images.
-    alike = {"ed/images-table"}
-    assert get_experiment("ed/images-table").config("paper") == get_experiment(
-        "ed/images"
-    ).config("paper")
-    tried = CUTS.keys() | PAPERS_IN_FULL | longer | alike
+    alike = {"ed/images-table": "ed/images", "dnfs/ebm-table": "dnfs/ebm-training"}
+    for pair in alike.items():
+        one, other = map(get_experiment, pair)
+        assert one.job is other.job and one.config("paper") == other.config("paper")
+    tried = CUTS.keys() | PAPERS_IN_FULL | longer | alike.keys()
     assert tried | WITHOUT.keys() == set(available())
 
 

@@ -1,5 +1,6 @@
-"""Exact transport does not depend on units: against an LP, every scale and shift."""
+"""Exact transport against an LP, at every scale and shift; costs against formulas."""
 
+import math
 from itertools import permutations
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.random import make_generator
-from ebmtut.transport import exact_ot
+from ebmtut.transport import cost_matrix, exact_ot
 from tests.transport.test_rivals import linear_program
 
 
@@ -72,3 +73,33 @@ def test_invariance_under_scale_shift_and_order(problem, scale, shift, order):
     bound = float(p[rows] @ solved.g - q @ solved.h)
     assert bound <= solved.value + 1e-9 * scale * (1 + abs(shift))
     assert bound == pytest.approx(solved.value, abs=1e-9 * scale * (1 + abs(shift)))
+
+
+EXPECTED = {
+    "squared_euclidean": lambda d: d**2,
+    "euclidean": lambda d: d,
+    "coulomb": lambda d: 1 / d if d else math.inf,
+}
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_costs_of_pairs(kind):
+    generator = make_generator(0)
+    x = torch.rand(4, 3, dtype=torch.float64, generator=generator)
+    y = torch.cat([torch.rand(2, 3, dtype=torch.float64, generator=generator), x[1:2]])
+    cost = cost_matrix(x, y, kind)
+    assert cost.shape == (4, 3) and cost.dtype == torch.float64
+    for i in range(4):
+        for j in range(3):
+            expected = EXPECTED[kind](math.dist(x[i].tolist(), y[j].tolist()))
+            assert float(cost[i, j]) == pytest.approx(expected, rel=1e-14)
+
+
+def test_points_on_a_line():
+    x = torch.tensor([0.0, 1.0, 3.0])
+    assert cost_matrix(x, x[:2], "euclidean").tolist() == [[0, 1], [1, 0], [3, 2]]
+
+
+def test_near_points_keep_their_digits():
+    x = torch.tensor([1000.0, 1000.125])
+    assert cost_matrix(x, x)[0, 1] == 0.125**2
