@@ -47,7 +47,15 @@ from ebmtut.metrics import grid_log_partition, rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import block_gibbs, gwg, ising_gibbs, mala, run_chain
 from ebmtut.states import enumerate_states
-from studies.comparison.shared import SEEDS, Grid, command_line, padded, store, tuned
+from studies.comparison.shared import (
+    SEEDS,
+    Grid,
+    command_line,
+    interrupted,
+    padded,
+    store,
+    tuned,
+)
 
 BATCH = 128
 #: Negatives of energy discrepancy, sweeps of PMP, moves of GWG or Langevin in a chain.
@@ -434,26 +442,29 @@ def curve(
     return np.array(rows)
 
 
-def study(name: str, **store_options: Any) -> None:
-    """Tune every method on one problem, run it with three seeds, store the curves."""
+def study(name: str) -> None:
+    """Tune every method on one problem, run it with three seeds, store the curves.
+
+    What an interrupted run of the same commit has stored is not run again.
+    """
     began = time.time()
     problem = PROBLEMS[name]()
-    arrays, table = {}, {}
-    for method, (_, grid, _) in problem.methods.items():
+    table, arrays = interrupted(f"learning {name}")
+    scalars = {"methods": table, "columns": COLUMNS, "shown": "error"}
+    scalars |= {"references": {"baseline": {"error": problem.baseline}}}
+    scalars |= {"measure": problem.measure}
+    config = {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES}
+    for method in [name for name in problem.methods if name not in table]:
         options, tried = tuned(
             lambda o, s, m=method: curve(problem, m, o, s, FRACTIONS[-2:]),
-            grid,
+            problem.methods[method].grid,
             COLUMNS.index("error"),
             "rate",
         )
         runs = padded([curve(problem, method, options, seed) for seed in SEEDS])
         arrays[method], table[method] = runs, {"options": options, "tried": tried}
         print(name, method, options, runs[:, -1, [0, -1]].tolist(), flush=True)
-    scalars = {"methods": table, "columns": COLUMNS, "shown": "error"}
-    scalars |= {"references": {"baseline": {"error": problem.baseline}}}
-    scalars |= {"measure": problem.measure}
-    config = {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES}
-    store(f"learning {name}", config, scalars, arrays, began, **store_options)
+        store(f"learning {name}", config, scalars, arrays, began)
 
 
 if __name__ == "__main__":
