@@ -7,6 +7,20 @@ const BOX = { left: 80, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
 const power = (k) => (k >= 0 && k < 4 ? String(10 ** k)
   : k < 0 && k > -4 ? (10 ** k).toFixed(-k) : `1e${k}`);
 
+// Where an axis is labelled: at powers of ten, or within a decade at equal steps.
+function ticks([low, high]) {
+  const powers = [];
+  for (let k = Math.ceil(low); k <= high; k += 1) powers.push([10 ** k, power(k)]);
+  if (powers.length > 1) return powers;
+  const [first, last] = [10 ** low, 10 ** high];
+  const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
+  const step = [5, 2, 1].map((k) => k * unit).find((s) => last - first >= 2 * s);
+  const found = [];
+  for (let k = Math.ceil(first / step); k * step <= last; k += 1)
+    found.push([k * step, String(Number((k * step).toPrecision(3)))]);
+  return found;
+}
+
 function draw(canvas, problem, { cost, asks, budget }) {
   const context = blank(canvas);
   const { x, y } = ranges(problem, cost);
@@ -16,11 +30,11 @@ function draw(canvas, problem, { cost, asks, budget }) {
     * (Math.log10(v) - y[0]) / (y[1] - y[0]);
   context.fillRect(BOX.left, BOX.top, 2, BOX.bottom - BOX.top);
   context.fillRect(BOX.left, BOX.bottom, BOX.right - BOX.left, 2);
-  for (let k = Math.ceil(x[0]); k <= x[1]; k += 1)
-    context.fillText(power(k), across(10 ** k), BOX.bottom + 22);
+  for (const [v, text] of ticks(x))
+    context.fillText(text, across(v), BOX.bottom + 22);
   context.textAlign = "right";
-  for (let k = Math.ceil(y[0]); k <= y[1]; k += 1)
-    context.fillText(power(k), BOX.left - 8, down(10 ** k));
+  for (const [v, text] of ticks(y))
+    context.fillText(text, BOX.left - 8, down(v));
   context.textAlign = "center";
   const words = cost === "seconds" ? "CPU seconds" : "energy evaluations";
   context.fillText(words, (BOX.left + BOX.right) / 2, SIZE[1] - 18);
