@@ -198,7 +198,7 @@ def bit_methods(
 
 
 def batches(x: Tensor) -> Callable[[torch.Generator], Tensor]:
-    """Return what draws rows at random."""
+    """Return a sampler of batches of rows."""
     return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
@@ -360,7 +360,8 @@ def plane(name: str, hidden: int = 64, n_levels: int = 6) -> Problem:
         return planes.PLANE.kl(log_p, -planes.PLANE.energies(at_level(model, 0)))
 
     step_sizes: Grid = {**rates, "step_size": (0.1, 0.3)}
-    starts = ("recovery", "recovery, many starts")
+    of = planes.METHODS.items()
+    starts = tuple(name for name, how in of if how.objective == "recovery")
     return Problem(
         lambda g: FourierEnergy(2, n_levels, hidden, 2, 64, 5.0, generator=g),
         lambda seed: sample,
@@ -371,7 +372,7 @@ def plane(name: str, hidden: int = 64, n_levels: int = 6) -> Problem:
                 {**rates, "noise": (0.1, 0.3)},
                 3.0 * (1 + N_NEGATIVES),
             ),
-            # Sixteen starts and a step, or nine steps.
+            # Sixteen initial points and a step, or about as much in nine steps.
             "recovery": Method(recovery, {**rates, "method": starts}, 6 + 16 + 6),
             "score matching": Method(
                 denoising, {**rates, "first_ratio": (0.05, 0.1)}, 9
