@@ -214,7 +214,10 @@ def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
 def _ranked(values: Mapping[str, float | None]) -> list[str]:
     """Name the methods with their values, the lowest first."""
     known = sorted((v, k) for k, v in values.items() if v is not None)
-    return [f"{k} {v:,.0f}" if v > 99 else f"{k} {v:.2g}" for v, k in known]
+    return [
+        f"{k} {v:,.0f}" if v > 99 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:.2g}"
+        for v, k in known
+    ]
 
 
 def sampling_table(results: Mapping[str, Result]) -> Table:
@@ -242,12 +245,15 @@ def learning_table(results: Mapping[str, Result]) -> Table:
         "lowest": [names[0] for names in ranked],
         "second": [names[1] for names in ranked],
         "highest": [names[-1] for names in ranked],
-        "baseline": [float(f"{value:.2g}") for value in baselines],
+        "baseline": [
+            float(f"{value:.2f}") if value > 10 else float(f"{value:.2g}")
+            for value in baselines
+        ],
     }
     return Table(
         columns,
-        caption="The lowest error that a method reaches within the budget: RMSE of the "
-        "couplings, KL in nats.",
+        caption="The two lowest and the highest of the errors that the methods reach "
+        "within the budget: RMSE of the couplings, NLL of digits and KL in nats.",
     )
 
 
@@ -290,4 +296,4 @@ def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
 
 
 def _short(value: float) -> float:
-    return float(f"{value:.3g}")
+    return float(f"{value:.4g}")

@@ -7,6 +7,8 @@ const BOX = { left: 80, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
 const power = (k) => (k >= 0 && k < 4 ? String(10 ** k)
   : k < 0 && k > -4 ? (10 ** k).toFixed(-k) : `1e${k}`);
 
+const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
+
 // Where an axis is labelled: at powers of ten, or within a decade at equal steps.
 function ticks([low, high]) {
   const powers = [];
@@ -92,7 +94,7 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.fillText(method.name, 110, y);
     const error = errors[method.name];
     context.fillText(error === undefined ? "no run this short"
-      : error.toPrecision(2), 400, y);
+      : told(error), 400, y);
   });
 }
 
@@ -132,11 +134,11 @@ function render({ model: state, el }) {
       : `${Number(at.toPrecision(2)).toLocaleString("en")} energy evaluations`;
     line.textContent = minus(found.length
       ? `At ${price} ${found[0].name} is best: `
-        + `${problem.measure.replace("{}", found[0].error.toPrecision(2))}.`
+        + `${problem.measure.replace("{}", told(found[0].error))}.`
       : `No method of this choice has a run as short as ${price}.`);
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
-      `${who} ${error.toPrecision(2)}`).join(", "));
+      `${who} ${told(error)}`).join(", "));
   }
 
   const { leave } = follow(state, ["problem", "cost", "asks", "budget"], update);
