@@ -10,11 +10,9 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,32 +20,45 @@ from torch import Tensor, nn
 
 from ebmtut import losses
 from ebmtut.checks import DivergenceError
-from ebmtut.data import density_extent, density_log_prob, ising_samples
+from ebmtut.data import (
+    DensityData,
+    binarize,
+    density_extent,
+    density_log_prob,
+    ising_samples,
+    sample_density,
+)
+from ebmtut.data.images import small_digits
 from ebmtut.energies import (
+    RBM,
     BoltzmannMachine,
+    FourierEnergy,
     Ising,
     MLPEnergy,
+    at_level,
     lattice_adjacency,
 )
+from ebmtut.exact import exact_log_partition
 from ebmtut.experiments.dnfs.recipes import CRITICAL
+from ebmtut.experiments.drl import plane as planes
 from ebmtut.experiments.experiment import stream
 from ebmtut.message_passing import perturb_and_max_product
-from ebmtut.metrics import rmse
+from ebmtut.metrics import grid_log_partition, rmse
 from ebmtut.random import make_generator
-from ebmtut.samplers import gwg, ising_gibbs, run_chain
+from ebmtut.samplers import block_gibbs, gwg, ising_gibbs, mala, run_chain
 from ebmtut.states import enumerate_states
 from studies.comparison.shared import (
     SEEDS,
-    TUNING_SEED,
     Grid,
     command_line,
+    interrupted,
     padded,
     store,
     tuned,
 )
 
 BATCH = 128
-#: Negatives of energy discrepancy, sweeps of PMP, GWG moves of a chain.
+#: Negatives of energy discrepancy, sweeps of PMP, moves of GWG or Langevin in a chain.
 N_NEGATIVES, N_SWEEPS, N_MOVES = 32, 20, 10
 #: Columns of a curve; evaluations are those of one data point, over all steps.
 COLUMNS = ("steps", "seconds", "evaluations", "error")
@@ -55,89 +66,140 @@ COLUMNS = ("steps", "seconds", "evaluations", "error")
 FRACTIONS = tuple(2.0**-k for k in range(6, -1, -1))
 #: ``loss(model, x, generator)``, made anew for every run.
 Loss = Callable[[Any, Tensor, torch.Generator], Tensor]
+#: ``move(model, x, generator)`` of a chain.
+Move = Callable[..., Tensor]
+
+
+class Method(NamedTuple):
+    """What makes the loss from the tuned options, and the options.
+
+    Evaluations of the energy are those for a data point and step, as a black box; one
+    that is differentiated counts three times.
+    """
+
+    make: Callable[..., Loss]
+    grid: Grid
+    evaluations: float
 
 
 @dataclass
 class Problem:
     """Data, a model to fit, and its exact error."""
 
-    new_model: Callable[[str, torch.Generator], nn.Module]
+    new_model: Callable[[torch.Generator], nn.Module]
     #: ``data(seed)`` returns what draws a batch.
     data: Callable[[int], Callable[[torch.Generator], Tensor]]
     error: Callable[[Any], float]
-    #: By method: what makes the loss from the tuned options, and the options.
-    methods: dict[str, tuple[Callable[..., Loss], Grid]]
-    #: Evaluations of the energy for a data point and step, as a black box.
-    evaluations: dict[str, float]
+    methods: dict[str, Method]
     baseline: float
     measure: str
     budget: float = 3.0
 
 
-def discrepancy(noise: str, eps: float = 0.1) -> Loss:
+def discrepancy(kind: losses.Perturbation) -> Loss:
     """Energy discrepancy with 32 negatives, fewer where they are all neighbours."""
-    kind = losses.Bernoulli(eps) if noise == "Bern" else losses.Grid()
 
     def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+        how: Any = {"n_negatives": N_NEGATIVES, "generator": generator}
         if isinstance(model, Ising):  # the same loss, by compiled code
-            how: Any = {"n_negatives": N_NEGATIVES, "generator": generator}
             J = model.coupling[None]
             return losses.coupling_discrepancy_losses(J, x, kind, **how)[0]
-        n = min(N_NEGATIVES, x.shape[1]) if noise == "Grid" else N_NEGATIVES
-        return losses.energy_discrepancy_loss(
-            model, x, kind, n_negatives=n, generator=generator
-        )
+        if isinstance(kind, losses.Grid):
+            how["n_negatives"] = min(N_NEGATIVES, x.shape[1])
+        return losses.energy_discrepancy_loss(model, x, kind, **how)
 
     return loss
 
 
-def conditional(name: str) -> Loss:
-    """Pseudo-likelihood or ratio matching."""
-    of = {
-        "PL": losses.pseudo_likelihood_loss,
-        "ratio matching": losses.ratio_matching_loss,
-    }[name]
-    return lambda model, x, generator: of(model, x)
+def gaussian_discrepancy(noise: float) -> Loss:
+    """Energy discrepancy of points: Gaussian noise, once more for each negative."""
+
+    def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+        away = torch.randn(len(x), 1 + N_NEGATIVES, x.shape[1], generator=generator)
+        moved = x[:, None] + noise * (away[:, :1] + away[:, 1:])
+        u = at_level(model, 0)(torch.cat([x, moved.flatten(0, 1)]))
+        difference = u[: len(x), None] - u[len(x) :].view(len(x), -1)
+        return losses.stabilized_log_mean_exp(difference, 1 / N_NEGATIVES).mean()
+
+    return loss
 
 
-def contrast(kind: str) -> Loss:
+def contrast(persistent: bool, move: Move, **options: Any) -> Loss:
     """Mean energy of data minus that of samples: CD, PCD, or PMP."""
     chains: list[Tensor] = []
 
     def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-        start = chains[0] if kind == "PCD" and chains else x
-        if kind == "PMP":
-            bits = BoltzmannMachine.from_ising(model)
-            y = perturb_and_max_product(bits, len(x), N_SWEEPS, generator=generator)
-        elif isinstance(model, Ising):
-            y = ising_gibbs(model, start, 1, generator=generator)
-        else:
-            y = run_chain(gwg(model), start, N_MOVES, generator=generator).x_final
-        chains[:] = [y]
-        return losses.contrastive_divergence_loss(model, x, y)
+        start = chains[0] if persistent and chains else x
+        chains[:] = [move(model, start, generator, **options)]
+        energy = at_level(model, 0) if isinstance(model, FourierEnergy) else model
+        u = energy(torch.cat([x, *chains]))
+        return u[: len(x)].mean() - u[len(x) :].mean()
 
     return loss
 
 
-def bit_methods(rates: tuple[float, ...]) -> dict[str, tuple[Callable, Grid]]:
-    """The methods for bits, with the learning rates that tuning tries."""
-    grid = {"rate": rates}
+def sweep(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+    """One Gibbs sweep; of an RBM, all hidden units and all visible ones."""
+    if isinstance(model, RBM):
+        return block_gibbs(model, x, 1, generator=generator)[:, : x.shape[1]]
+    return ising_gibbs(model, x, 1, generator=generator)
+
+
+def single_flips(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Ten moves of GWG."""
+    return run_chain(gwg(model), x, N_MOVES, generator=generator).x_final
+
+
+def langevin(
+    model: Any, x: Tensor, generator: torch.Generator, step_size: float
+) -> Tensor:
+    """Ten Langevin steps with a Metropolis test."""
+    sampler = mala(at_level(model, 0), step_size)
+    return run_chain(sampler, x, N_MOVES, generator=generator).x_final
+
+
+def messages(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Perturb-and-max-product, which starts anew."""
+    bits = model if isinstance(model, RBM) else BoltzmannMachine.from_ising(model)
+    y = perturb_and_max_product(bits, len(x), N_SWEEPS, generator=generator)
+    return y[:, : x.shape[1]]
+
+
+def chains(move: Move, cost: float, grid: Grid) -> dict[str, Method]:
+    """CD and PCD."""
+    of = {"CD": partial(contrast, False, move), "PCD": partial(contrast, True, move)}
+    return {name: Method(make, grid, 6 + cost) for name, make in of.items()}
+
+
+def bit_methods(
+    n_sites: int,
+    move: Move,
+    cost: float,
+    rates: tuple[float, ...],
+    eps: tuple[float, ...] = (0.05, 0.2),
+) -> dict[str, Method]:
+    """The methods for bits; a chain's moves and their cost, and the options."""
+    grid, ring = {"rate": rates}, 3.0 * (n_sites + 1)
+
+    def conditional(of: Callable[..., Tensor]) -> Method:
+        return Method(lambda: lambda model, x, generator: of(model, x), grid, ring)
+
+    def flips(eps: float) -> Loss:
+        return discrepancy(losses.Bernoulli(eps))
+
+    few, neighbours = 1 + N_NEGATIVES, 1 + min(N_NEGATIVES, n_sites)
     return {
-        "ED-Bern": (partial(discrepancy, "Bern"), {**grid, "eps": (0.05, 0.2)}),
-        "ED-Grid": (partial(discrepancy, "Grid"), grid),
-        "PL": (partial(conditional, "PL"), grid),
-        "ratio matching": (partial(conditional, "ratio matching"), grid),
-        "CD": (partial(contrast, "CD"), grid),
-        "PCD": (partial(contrast, "PCD"), grid),
+        "ED-Bern": Method(flips, {**grid, "eps": eps}, 3.0 * few),
+        "ED-Grid": Method(lambda: discrepancy(losses.Grid()), grid, 3.0 * neighbours),
+        "PL": conditional(losses.pseudo_likelihood_loss),
+        "ratio matching": conditional(losses.ratio_matching_loss),
+        **chains(move, cost, grid),
     }
 
 
-def bit_evaluations(n_sites: int, chain: float) -> dict[str, float]:
-    """A gradient counts as two evaluations more."""
-    ring = 3.0 * (n_sites + 1)
-    found = {"ED-Bern": 3.0 * (1 + N_NEGATIVES), "PL": ring, "ratio matching": ring}
-    found["ED-Grid"] = 3.0 * (1 + min(N_NEGATIVES, n_sites))
-    return found | {"CD": 6 + chain, "PCD": 6 + chain, "PMP": math.nan}
+def batches(x: Tensor) -> Callable[[torch.Generator], Tensor]:
+    """Return a sampler of batches of rows."""
+    return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
 @cache
@@ -152,27 +214,59 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
     truth = sigma * lattice_adjacency(side).float()
     pairs = torch.triu_indices(side**2, side**2, 1)
 
-    def data(seed: int) -> Callable[[torch.Generator], Tensor]:
-        x = spins(side, sigma, n_data, seed)
-        return lambda g: x[torch.randint(n_data, (BATCH,), generator=g)]
-
     def error(model: Ising) -> float:
         found = model.symmetric_coupling[pairs[0], pairs[1]]
         return rmse(found, truth[pairs[0], pairs[1]])
 
     zero = torch.zeros(side**2, side**2)
     rates = (1e-3, 4e-3, 1.6e-2)
-    methods = bit_methods(rates)
-    methods["PMP"] = (partial(contrast, "PMP"), {"rate": rates})
+    methods = bit_methods(side**2, sweep, float(side**2), rates)
+    matching = partial(contrast, False, messages)
+    methods["PMP"] = Method(matching, {"rate": rates}, math.nan)
     return Problem(
-        lambda method, g: Ising(zero, learnable=True),
-        data,
+        lambda g: Ising(zero, learnable=True),
+        lambda seed: batches(spins(side, sigma, n_data, seed)),
         error,
         methods,
-        bit_evaluations(side**2, float(side**2)),
         error(Ising(zero)),
         "RMSE of the couplings",
         budget=2.0,
+    )
+
+
+def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
+    """Digits of 8 x 8 bits by an RBM; the error is the exact NLL of held-out ones."""
+    x = binarize(small_digits().images)
+    order = stream("data of the comparison", 0)
+    train, held_out = x[torch.randperm(len(x), generator=order)].split(
+        [n_train, len(x) - n_train]
+    )
+    means = (train.sum(0) + 1) / (n_train + 2)
+    n_sites = x.shape[1]
+
+    def new_model(generator: torch.Generator) -> RBM:
+        weight = 0.1 * torch.randn(n_hidden, n_sites, generator=generator)
+        return RBM(weight, torch.zeros(n_hidden), means.logit(), learnable=True)
+
+    @torch.no_grad()
+    def error(model: RBM) -> float:
+        # With the roles of its layers exchanged, all states of the first are listed.
+        turned = RBM(model.weight.T, model.visible_bias, model.hidden_bias)
+        log_z = exact_log_partition(turned, n_hidden)
+        return float(model(held_out).double().mean() + log_z)
+
+    rates = (4e-3, 1.6e-2, 6.4e-2)
+    methods = bit_methods(n_sites, sweep, n_sites + n_hidden, rates, (0.02, 0.1))
+    matching = partial(contrast, False, messages)
+    methods["PMP"] = Method(matching, {"rate": rates}, math.nan)
+    independent = held_out @ means.log() + (1 - held_out) @ (1 - means).log()
+    return Problem(
+        new_model,
+        lambda seed: batches(train),
+        error,
+        methods,
+        -float(independent.mean()),
+        "NLL of held-out digits [nats]",
     )
 
 
@@ -208,21 +302,95 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
     bits = states.double()
     independent = bits @ means.log() + (1 - bits) @ (1 - means).log()
     return Problem(
-        lambda method, g: MLPEnergy(2 * n_bits, 32, 3, generator=g),
+        lambda g: MLPEnergy(2 * n_bits, 32, 3, generator=g),
         lambda seed: sample,
         error,
-        bit_methods((1.6e-2, 3.2e-2, 6.4e-2)),
-        bit_evaluations(2 * n_bits, 3.0 * N_MOVES),
+        bit_methods(2 * n_bits, single_flips, 3.0 * N_MOVES, (1.6e-2, 3.2e-2, 6.4e-2)),
         kl(independent),
         "KL to the data [nats]",
     )
 
 
+def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
+    """A density of the plane in 32 bits; the error is the KL, log Z by a grid."""
+    data = DensityData(name)
+    n_sites, source = data.n_sites, stream("data of the comparison", 0)
+    held_out = data.sample_bits(n_held_out, generator=source)
+
+    @torch.no_grad()
+    def error(model: nn.Module) -> float:
+        of = {"n_samples": 50_000, "generator": make_generator(0)}
+        log_z = grid_log_partition(model, **of).log_partition.value
+        return float(model(held_out).double().mean()) + log_z - data.entropy
+
+    means = held_out.mean(0).clamp(1e-6, 1 - 1e-6)
+    independent = held_out @ means.log() + (1 - held_out) @ (1 - means).log()
+    rates = (4e-3, 1.6e-2, 6.4e-2)
+    return Problem(
+        lambda g: MLPEnergy(n_sites, 64, 3, generator=g),
+        lambda seed: lambda g: data.sample_bits(BATCH, generator=g),
+        error,
+        bit_methods(n_sites, single_flips, 3.0 * N_MOVES, rates),
+        -float(independent.mean()) - data.entropy,
+        "KL to the data [nats]",
+    )
+
+
+def plane(name: str, hidden: int = 64, n_levels: int = 6) -> Problem:
+    """A density of the plane; the error is the KL on a grid."""
+    log_p = planes.exact_log_density(name)
+    rates = {"rate": (1e-3, 4e-3, 1.6e-2)}
+
+    def sample(g: torch.Generator) -> Tensor:
+        return (sample_density(name, BATCH, generator=g) / planes.SCALE).float()
+
+    def recovery(method: str) -> Loss:
+        config = planes.PlaneConfig()
+        noise = planes.plane_noise(method, config)
+        chain = planes.plane_chain(method, config)
+        of = losses.RecoveryLikelihood(noise, chain, target_acceptance=0.7)
+        return lambda model, x, generator: of(model, x, generator=generator)
+
+    def denoising(first_ratio: float) -> Loss:
+        config = planes.PlaneConfig(n_levels=n_levels, first_ratio=first_ratio)
+        of = losses.DenoisingScoreMatching(planes.plane_noise("score matching", config))
+        return lambda model, x, generator: of(model, x, generator=generator)
+
+    def error(model: FourierEnergy) -> float:
+        return planes.PLANE.kl(log_p, -planes.PLANE.energies(at_level(model, 0)))
+
+    step_sizes: Grid = {**rates, "step_size": (0.1, 0.3)}
+    of = planes.METHODS.items()
+    starts = tuple(name for name, how in of if how.objective == "recovery")
+    return Problem(
+        lambda g: FourierEnergy(2, n_levels, hidden, 2, 64, 5.0, generator=g),
+        lambda seed: sample,
+        error,
+        {
+            "ED-Gauss": Method(
+                gaussian_discrepancy,
+                {**rates, "noise": (0.1, 0.3)},
+                3.0 * (1 + N_NEGATIVES),
+            ),
+            # Sixteen initial points and a step, or about as much in nine steps.
+            "recovery": Method(recovery, {**rates, "method": starts}, 6 + 16 + 6),
+            "score matching": Method(
+                denoising, {**rates, "first_ratio": (0.05, 0.1)}, 9
+            ),
+            **chains(langevin, 3.0 * (N_MOVES + 1), step_sizes),
+        },
+        planes.PLANE.kl(log_p, planes.gaussian_with_moments_of(log_p)),
+        "KL to the data [nats]",
+        budget=4.0,
+    )
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "couplings 0.1": lambda: couplings(0.1),
     "couplings critical": lambda: couplings(CRITICAL),
+    "digits": digits,
     "16 bits checkerboard": lambda: sixteen_bits("checkerboard"),
-    "16 bits 2spirals": lambda: sixteen_bits("2spirals"),
+    "32 bits 2spirals": lambda: wide_bits("2spirals"),
+    "plane checkerboard": lambda: plane("checkerboard"),
 }
 
 
@@ -237,11 +405,11 @@ def curve(
 
     What is evaluated is the mean of the weights over the last fifth of the seconds.
     """
-    make, _ = problem.methods[method]
+    make, _, evaluations = problem.methods[method]
     options = dict(options)
     rate, loss = options.pop("rate"), make(**options)
     generator, batch = make_generator(seed), problem.data(seed)
-    model = problem.new_model(method, generator)
+    model = problem.new_model(generator)
     averaged = copy.deepcopy(model)
     # Compiles what is compiled, before the clock starts.
     make(**options)(copy.deepcopy(model), batch(generator), generator).backward()
@@ -267,7 +435,7 @@ def curve(
         for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
             old.data.lerp_(new.data, 1 / n_kept)
         if seconds >= goal:
-            spent = n_steps * problem.evaluations[method] * BATCH
+            spent = n_steps * evaluations * BATCH
             rows.append([n_steps, seconds, spent, problem.error(averaged)])
             n_kept = 0
     while len(rows) < len(fractions):
@@ -275,41 +443,30 @@ def curve(
     return np.array(rows)
 
 
-def tune_and_run(name: str, method: str) -> tuple[dict[str, Any], np.ndarray]:
-    """Tune a method on one problem, and run it with three other seeds."""
-    problem = PROBLEMS[name]()
-    options, tried = tuned(
-        lambda o, s: curve(problem, method, o, s, FRACTIONS[-2:]),
-        problem.methods[method][1],
-        COLUMNS.index("error"),
-        "rate",
-    )
-    runs = padded([curve(problem, method, options, seed) for seed in SEEDS])
-    print(name, method, options, runs[:, -1, [0, -1]].tolist(), flush=True)
-    return {"options": options, "tried": tried}, runs
+def study(name: str) -> None:
+    """Tune every method on one problem, run it with three seeds, store the curves.
 
-
-def study(name: str, n_jobs: int = 1, **store_options: Any) -> None:
-    """Run every method on one problem, each in one process, and store the curves."""
+    What an interrupted run of the same commit has stored is not run again.
+    """
     began = time.time()
     problem = PROBLEMS[name]()
-    one = partial(tune_and_run, name)
-    for seed in (*SEEDS, TUNING_SEED):
-        problem.data(seed)  # once, before there are more processes
-    if n_jobs == 1:
-        found = dict(zip(problem.methods, map(one, problem.methods), strict=True))
-    else:  # a method's seconds are those of its process
-        with ProcessPoolExecutor(n_jobs, get_context("fork")) as pool:
-            done = pool.map(one, problem.methods)
-            found = dict(zip(problem.methods, done, strict=True))
-    table = {method: told for method, (told, _) in found.items()}
-    arrays = {method: runs for method, (_, runs) in found.items()}
+    table, arrays = interrupted(f"learning {name}")
     scalars = {"methods": table, "columns": COLUMNS, "shown": "error"}
     scalars |= {"references": {"baseline": {"error": problem.baseline}}}
     scalars |= {"measure": problem.measure}
     config = {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES}
-    store(f"learning {name}", config, scalars, arrays, began, **store_options)
+    for method in [name for name in problem.methods if name not in table]:
+        options, tried = tuned(
+            lambda o, s, m=method: curve(problem, m, o, s, FRACTIONS[-2:]),
+            problem.methods[method].grid,
+            COLUMNS.index("error"),
+            "rate",
+        )
+        runs = padded([curve(problem, method, options, seed) for seed in SEEDS])
+        arrays[method], table[method] = runs, {"options": options, "tried": tried}
+        print(name, method, options, runs[:, -1, [0, -1]].tolist(), flush=True)
+        store(f"learning {name}", config, scalars, arrays, began)
 
 
 if __name__ == "__main__":
-    command_line(__doc__, PROBLEMS, partial(study, n_jobs=2))
+    command_line(__doc__, PROBLEMS, study)

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ebmtut.results import Result, collect_provenance, save_result
+from ebmtut.results import (
+    Result,
+    ResultNotFound,
+    collect_provenance,
+    load_result,
+    save_result,
+)
+from ebmtut.results.provenance import git_commit
 
 FOLDER = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
@@ -72,6 +79,22 @@ def padded(runs: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
+def identity(name: str) -> str:
+    """Name the stored curves of a problem."""
+    return "comparison/" + name.lower().replace(" ", "-").replace(".", "")
+
+
+def interrupted(name: str, root: Path = FOLDER) -> tuple[dict[str, Any], ...]:
+    """Return methods and curves that a run of the same commit has stored."""
+    try:
+        old = load_result(identity(name), "full", root)
+    except ResultNotFound:
+        return {}, {}
+    if old.provenance is None or old.provenance.commit != git_commit():
+        return {}, {}
+    return dict(old.scalars["methods"]), dict(old.arrays)
+
+
 def store(
     name: str,
     config: Mapping[str, Any],
@@ -83,10 +106,7 @@ def store(
     """Store the curves of one problem with their provenance."""
     made = collect_provenance(seed=SEEDS[0], started=began)
     kept = {key: value.astype("float32") for key, value in arrays.items()}
-    file = name.lower().replace(" ", "-").replace(".", "")
-    result = Result(
-        f"comparison/{file}", "full", dict(config), dict(scalars), kept, made
-    )
+    result = Result(identity(name), "full", dict(config), dict(scalars), kept, made)
     print(save_result(result, root), flush=True)
 
 

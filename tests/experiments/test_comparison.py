@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from ebmtut.data import random_graphs
-from ebmtut.energies import Ising, MaxIndependentSet, lattice_adjacency
-from ebmtut.exact import exact_mean
+from ebmtut.energies import RBM, Ising, MaxIndependentSet, lattice_adjacency
+from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments import comparison
+from ebmtut.experiments.drl import plane as planes
 from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result
 from ebmtut.states import enumerate_states
@@ -108,6 +109,31 @@ def test_the_divergence_of_16_bits_is_that_of_enumeration():
     assert 0 < problem.baseline < uniform < 6 * math.log(2)
 
 
+def test_an_rbm_without_weights_has_the_error_of_independent_bits():
+    # Without weights the visible bits are independent.
+    problem = learning.digits(n_hidden=3)
+    model = problem.new_model(make_generator(0))
+    with torch.no_grad():
+        model.weight.zero_()
+    assert problem.error(model) == pytest.approx(problem.baseline, abs=1e-4)
+
+
+def test_layers_of_an_rbm_may_be_exchanged():
+    generator = make_generator(0)
+    W, b, c = (torch.randn(s, generator=generator) for s in ((4, 9), 4, 9))
+    turned = exact_log_partition(RBM(W.T, c, b), 4)
+    torch.testing.assert_close(turned, exact_log_partition(RBM(W, b, c), 9))
+
+
+def test_the_divergence_in_the_plane_is_that_of_the_grid():
+    problem = learning.plane("checkerboard", hidden=4)
+    model = problem.new_model(make_generator(0))
+    # The last layer is zero at first: a standard normal.
+    log_q = -planes.PLANE.points.square().sum(1).view(200, 200) / 2
+    expected = planes.PLANE.kl(planes.exact_log_density("checkerboard"), log_q)
+    assert problem.error(model) == pytest.approx(expected, abs=1e-4)
+
+
 def test_the_lowest_last_error_is_chosen():
     errors = {1: [9.0, 5.0, 5.0], 2: [0.1, 3.0, 3.0], 3: [1.0, np.inf, np.inf]}
 
@@ -174,7 +200,7 @@ def test_what_the_page_concludes_is_what_was_stored():
     saved = cost["SMC"] - cost["flow"]
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
     assert 23_000 < spent / saved < 25_000
-    couplings, bits = comparison.load(comparison.LEARNING).values()
+    couplings, digits, bits, plane = comparison.load(comparison.LEARNING).values()
     baseline = couplings.scalars["references"]["baseline"]["error"]
     learned = {m: comparison.curve(couplings, m, "seconds") for m in couplings.arrays}
     ends = {m: found.error[-1] for m, found in learned.items()}
@@ -189,7 +215,21 @@ def test_what_the_page_concludes_is_what_was_stored():
         cost = comparison.curve(bits, chain, "evaluations").cost[-1]
         level = np.interp(np.log(cost), *map(np.log, by_evaluations[:2]))
         assert abs(np.exp(level) - ends[chain]) < 0.05
-    for result in (couplings, bits):
+    ends = {m: comparison.curve(digits, m, "seconds") for m in digits.arrays}
+    assert min(ends, key=lambda m: ends[m].error[-1]) == "CD"
+    assert ends["PL"].low[-1] < ends["CD"].high[-1]  # the bands touch
+    assert ends["PL"].error[-1] - ends["CD"].error[-1] < 0.2
+    assert ends["PCD"].low[-1] > max(ends[m].high[-1] for m in ("CD", "PL"))
+    ends = {m: comparison.curve(plane, m, "seconds") for m in plane.arrays}
+    others = [found.low[-1] for m, found in ends.items() if m != "ED-Gauss"]
+    assert ends["ED-Gauss"].high[-1] < min(others)
+    chain, noise = (
+        comparison.curve(plane, m, "evaluations") for m in ("CD", "ED-Gauss")
+    )
+    early = noise.cost < 3e5
+    level = np.interp(np.log(noise.cost), np.log(chain.cost), np.log(chain.error))
+    assert (np.exp(level) < noise.error)[early].all()
+    for result in (couplings, digits, bits, plane):
         for told in result.scalars["methods"].values():
             rates = [options["rate"] for options, _ in told["tried"]]
             assert min(rates) < told["options"]["rate"] < max(rates)

@@ -7,6 +7,22 @@ const BOX = { left: 80, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
 const power = (k) => (k >= 0 && k < 4 ? String(10 ** k)
   : k < 0 && k > -4 ? (10 ** k).toFixed(-k) : `1e${k}`);
 
+const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
+
+// Where an axis is labelled: at powers of ten, or within a decade at equal steps.
+function ticks([low, high]) {
+  const powers = [];
+  for (let k = Math.ceil(low); k <= high; k += 1) powers.push([10 ** k, power(k)]);
+  if (powers.length > 1) return powers;
+  const [first, last] = [10 ** low, 10 ** high];
+  const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
+  const step = [5, 2, 1].map((k) => k * unit).find((s) => last - first >= 2 * s);
+  const found = [];
+  for (let k = Math.ceil(first / step); k * step <= last; k += 1)
+    found.push([k * step, String(Number((k * step).toPrecision(3)))]);
+  return found;
+}
+
 function draw(canvas, problem, { cost, asks, budget }) {
   const context = blank(canvas);
   const { x, y } = ranges(problem, cost);
@@ -16,11 +32,11 @@ function draw(canvas, problem, { cost, asks, budget }) {
     * (Math.log10(v) - y[0]) / (y[1] - y[0]);
   context.fillRect(BOX.left, BOX.top, 2, BOX.bottom - BOX.top);
   context.fillRect(BOX.left, BOX.bottom, BOX.right - BOX.left, 2);
-  for (let k = Math.ceil(x[0]); k <= x[1]; k += 1)
-    context.fillText(power(k), across(10 ** k), BOX.bottom + 22);
+  for (const [v, text] of ticks(x))
+    context.fillText(text, across(v), BOX.bottom + 22);
   context.textAlign = "right";
-  for (let k = Math.ceil(y[0]); k <= y[1]; k += 1)
-    context.fillText(power(k), BOX.left - 8, down(10 ** k));
+  for (const [v, text] of ticks(y))
+    context.fillText(text, BOX.left - 8, down(v));
   context.textAlign = "center";
   const words = cost === "seconds" ? "CPU seconds" : "energy evaluations";
   context.fillText(words, (BOX.left + BOX.right) / 2, SIZE[1] - 18);
@@ -78,7 +94,7 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.fillText(method.name, 110, y);
     const error = errors[method.name];
     context.fillText(error === undefined ? "no run this short"
-      : error.toPrecision(2), 400, y);
+      : told(error), 400, y);
   });
 }
 
@@ -118,11 +134,11 @@ function render({ model: state, el }) {
       : `${Number(at.toPrecision(2)).toLocaleString("en")} energy evaluations`;
     line.textContent = minus(found.length
       ? `At ${price} ${found[0].name} is best: `
-        + `${problem.measure.replace("{}", found[0].error.toPrecision(2))}.`
+        + `${problem.measure.replace("{}", told(found[0].error))}.`
       : `No method of this choice has a run as short as ${price}.`);
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
-      `${who} ${error.toPrecision(2)}`).join(", "));
+      `${who} ${told(error)}`).join(", "));
   }
 
   const { leave } = follow(state, ["problem", "cost", "asks", "budget"], update);
