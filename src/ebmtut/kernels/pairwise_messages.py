@@ -259,8 +259,8 @@ def row_sweeps(  # type: ignore[no-untyped-def]
             sums[place[r]] += heard
             at += n_columns - first[r]
         for _ in range(n_sweeps):
-            for k in range(n_places):
-                p[k] = unaries[chain, k] + new * sums[k]
+            for site in range(n_places):
+                p[site] = unaries[chain, site] + new * sums[site]
             sums[:] = 0
             at = 0
             for r in range(len(first)):
@@ -275,8 +275,8 @@ def row_sweeps(  # type: ignore[no-untyped-def]
                     heard += to_row
                 sums[place[r]] += heard
                 at += n_columns - first[r]
-        for k in range(n_places):
-            belief[chain, k] = unaries[chain, k] + new * sums[k]
+        for site in range(n_places):
+            belief[chain, site] = unaries[chain, site] + new * sums[site]
         if len(after):
             e = at = 0
             for r in range(len(first)):
