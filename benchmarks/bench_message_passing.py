@@ -8,10 +8,9 @@ Matrices have two floors, each a loop that does as many pairs as the kernel.
 writes each message once a sweep and reads each weight: 20 bytes a pair, in the
 cache that holds one chain (5 MB here), and next to no arithmetic. "arithmetic" is
 the kernel's update over one row, as long as the model's are on average, that never
-leaves the level-1 cache. A pair takes six fused products and sums, four minima or
-maxima and three bitwise operations, so that on a core which starts two of these a
-cycle on 16 numbers the update cannot be faster than 16 pairs in 6.5 cycles; Zen 4,
-whose bitwise operations of three operands keep off fused ones, takes 9.
+leaves the level-1 cache. A pair takes four fused products and sums, four maxima and
+four sums or differences, so that on a core which starts two of these a cycle on 16
+numbers the update cannot be faster than 16 pairs in 6 cycles.
 
 Kernel and floors take turns, and the least of several CPU times of one thread is
 kept; the gain of a second thread is measured on the wall. Plain torch does fewer
@@ -23,7 +22,6 @@ states as this package.
 
 import argparse
 import json
-import math
 import os
 import platform
 import subprocess
@@ -39,7 +37,7 @@ import torch
 
 from ebmtut._compiled import compiled, reordered
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph, lattice_adjacency
-from ebmtut.kernels.pairwise_messages import renewed
+from ebmtut.kernels.pairwise_messages import renewed_in_row
 from ebmtut.message_passing import max_product, max_product_reference
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import collect_provenance
@@ -58,18 +56,18 @@ def traffic(half, a, b, n_chains, n_sweeps, keep):  # type: ignore[no-untyped-de
                 b[e] = keep * b[e] + h
 
 
-def arithmetic(half, p, sums, out, back, n_rows, keep, new):  # type: ignore[no-untyped-def]
+def arithmetic(weight, p, sums, out, back, n_rows, keep, new):  # type: ignore[no-untyped-def]
     """Update one row over and over."""
     for row in range(n_rows):
-        heard = half[0]
-        for k in range(half.size):
-            c, height = math.copysign(new, half[k]), abs(half[k])
-            to_column = renewed(out[k], p[0], back[k], c, height, keep)
-            to_row = renewed(back[k], p[k], out[k], c, height, keep)
+        heard = weight.dtype.type(0)
+        for k in range(weight.size):
+            w = weight[k]
+            to_column = renewed_in_row(out[k], p[0], back[k], w, keep, new)
+            to_row = renewed_in_row(back[k], p[k], out[k], w, keep, new)
             out[k], back[k] = to_column, to_row
-            sums[k] += c * to_column
-            heard += c * to_row
-        sums[row % half.size] = heard
+            sums[k] += to_column
+            heard += to_row
+        sums[row % weight.size] = heard
 
 
 def dense(n: int) -> BoltzmannMachine:
@@ -118,18 +116,18 @@ def measure(case: tuple, peer: str | None) -> dict:
         return max_product(model, unaries, n_sweeps, init="zero").x
 
     # From torch, as its arrays start where a line of the cache does.
-    half, a, b = torch.zeros(3, _lines(n_pairs)).numpy()
-    half[:n_pairs] = terms.weight.numpy() / 2
+    weight, a, b = torch.zeros(3, _lines(n_pairs)).numpy()
+    weight[:n_pairs] = terms.weight.numpy()
     touch = compiled(traffic, fastmath={"contract"})
     keep = np.float32(0.5)
 
     def floor() -> None:
-        touch(half, a, b, n_chains, n_sweeps, keep)
+        touch(weight, a, b, n_chains, n_sweeps, keep)
 
     n_rows = model.n_hidden if isinstance(model, RBM) else n_sites
     width = _lines(n_pairs // n_rows)
     row_arrays = torch.zeros(5, width).numpy()
-    row_arrays[0] = half[:width]
+    row_arrays[0] = weight[:width]
     update = reordered(arithmetic)
 
     def compute() -> None:

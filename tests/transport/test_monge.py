@@ -220,3 +220,19 @@ def test_small_costs_are_not_cut():
     assert pruning_for(cost, cost.T.contiguous()) is None
     kept = pruning_for(torch.rand(128, 128).log(), torch.rand(128, 128).log())
     assert kept is not None and np.isfinite(kept.size)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fused_and_plain_differences_are_equal(dtype, monkeypatch):
+    """Which of them the walk takes depends on the processor, its numbers do not."""
+    p, q, cost = line(150, 130, dtype, shuffled=True)
+    schedule = annealed_temperatures(N_ITERATIONS, 150, power=2.0).view(-1, 2).to(dtype)
+    found = []
+    for fuses in (True, False):
+        monkeypatch.setattr(compiled, "_FUSES", fuses)
+        both = chains(p, q, cost)
+        for chain in both:
+            advance(chain, schedule, seed=0)
+        found.append([chain.statistics(complete=True) for chain in both])
+    for one, other in zip(*found, strict=True):
+        assert all(map(torch.equal, one, other))

@@ -3,7 +3,9 @@
 The reference is :class:`ebmtut.transport.gibbs_ot.PlainChain`. Both half steps share
 one walk through the cost, in which L_j gives h_j and so row j's part in U; a single
 large problem evaluates only what `tiles` or `monge` leave. ``one`` is 1, unknown to the
-compiler: x - one * m becomes a fused instruction, which rounds as a difference does.
+compiler: x - one * m becomes a fused instruction, which rounds as a difference does and
+leaves to the maxima the units that subtract. On Zen 1 and 2 maxima share the units of
+fused instructions instead, and the walk subtracts (``factor`` is None, else ``one``).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeVar
 
+import llvmlite.binding
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -32,6 +35,7 @@ from ebmtut.kernels.tiles import (
 
 Plain = TypeVar("Plain")
 _FEW = 16  # problems, below which plain torch finds the extremes on a GPU
+_FUSES = llvmlite.binding.get_host_cpu_name() not in ("znver1", "znver2")
 
 
 def chain_by_kernel(
@@ -62,7 +66,21 @@ def _add_noise(L, theta, temperature, inverse_q, h, low, high):  # type: ignore[
 
 
 @inlined_fused
-def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # type: ignore[no-untyped-def]
+def _difference(x, m, factor):  # type: ignore[no-untyped-def]
+    if factor is None:
+        return x - m
+    return x - factor * m
+
+
+@inlined_fused
+def _sum(m, x, factor):  # type: ignore[no-untyped-def]
+    if factor is None:
+        return m + x
+    return factor * m + x
+
+
+@inlined_fused
+def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, factor):  # type: ignore[no-untyped-def]
     """Set L, h and U of one problem by one walk through its whole cost."""
     n_rows, stop = len(g), len(L)
     U[:] = np.inf
@@ -73,16 +91,16 @@ def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # t
         l0 = l1 = l2 = l3 = g.dtype.type(-np.inf)
         for i in range(n_rows):
             x = g[i]
-            l0 = larger(l0, x - one * m0[i])
-            l1 = larger(l1, x - one * m1[i])
-            l2 = larger(l2, x - one * m2[i])
-            l3 = larger(l3, x - one * m3[i])
+            l0 = larger(l0, _difference(x, m0[i], factor))
+            l1 = larger(l1, _difference(x, m1[i], factor))
+            l2 = larger(l2, _difference(x, m2[i], factor))
+            l3 = larger(l3, _difference(x, m3[i], factor))
         L[k], L[k + 1], L[k + 2], L[k + 3] = l0, l1, l2, l3
         _add_noise(L, theta, temperature, inverse_q, h, k, k + 4)
         h0, h1, h2, h3 = h[k], h[k + 1], h[k + 2], h[k + 3]
         for i in range(n_rows):
-            low = smaller(one * m0[i] + h0, one * m1[i] + h1)
-            high = smaller(one * m2[i] + h2, one * m3[i] + h3)
+            low = smaller(_sum(m0[i], h0, factor), _sum(m1[i], h1, factor))
+            high = smaller(_sum(m2[i], h2, factor), _sum(m3[i], h3, factor))
             U[i] = smaller(U[i], smaller(low, high))
         k += 4
     for d in range(k, stop):
@@ -113,7 +131,7 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     inverse_q,
     temperatures,
     theta,
-    one,
+    factor,
 ):
     """Advance the problems begin, ..., end - 1 of a batch in place.
 
@@ -139,7 +157,7 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
                 theta[n, start:stop],
                 t_h,
                 inverse_q[start:stop],
-                one,
+                factor,
             )
             before[b] = g[b]
             _lower_by_noise(
@@ -155,7 +173,7 @@ def _lower_by_noise(U, theta, temperature, inverse_p, g):  # type: ignore[no-unt
 
 @fused
 def pruned_iterations(  # type: ignore[no-untyped-def]
-    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, kept
+    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, factor, kept
 ):
     """Advance one problem as `gibbs_iterations` would, by what matters of its cost.
 
@@ -170,7 +188,8 @@ def pruned_iterations(  # type: ignore[no-untyped-def]
         for i in range(m1):
             x[i] = -g[i]
         if walks(kept.control):
-            _walk(g, U, h, L, kept.cost_t, kept.columns, theta_h, t_h, inverse_q, one)
+            cost_t, columns = kept.cost_t, kept.columns
+            _walk(g, U, h, L, cost_t, columns, theta_h, t_h, inverse_q, factor)
         else:
             to_columns, to_rows = kept.to_columns, kept.to_rows
             looks = tile_minima(x, minima, kept.cost, kept.size, one, to_columns)
@@ -290,14 +309,15 @@ class CompiledChain:
         cost_t, columns, inverse_p, inverse_q = (x.numpy() for x in problem)
 
         one = cost_t.dtype.type(1)
-        for shortened, kept in (
-            (monge_iterations, self.monge),
-            (pruned_iterations, self.pruning),
+        factor = one if _FUSES else None
+        for shortened, factors, kept in (
+            (monge_iterations, (one,), self.monge),
+            (pruned_iterations, (one, factor), self.pruning),
         ):
             if kept is None:
                 continue
             state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
-            shortened(*state, temperatures, theta, one, kept)
+            shortened(*state, temperatures, theta, *factors, kept)
             return
 
         def work(problems: slice) -> None:
@@ -312,7 +332,7 @@ class CompiledChain:
                 inverse_q,
                 temperatures,
                 theta,
-                one,
+                factor,
             )
 
         n_entries = len(columns) * cost_t.shape[1]
