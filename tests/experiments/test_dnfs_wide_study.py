@@ -31,9 +31,10 @@ def test_a_pool_follows_an_energy_that_changes(method):
         drawn = sampler.draw(2000, generator=generator)
         new = wide.tempered(sampler.path, drawn, 10_000, generator=generator)
         wide.fill(pool, energy, new, 15_000)
-        wide.follow(pool, energy, 2, generator=generator)
+        wide.follow(pool, energy(pool["x"]))
+        wide.move(pool, energy, 2, generator=generator)
     energy.table = 1.2 * direction
-    weights = wide.follow(pool, energy, 0, generator=generator).double()
+    weights = wide.follow(pool, energy(pool["x"])).double()
     exact = (-energy.table.double()).softmax(0) @ x_all.double()
     found = weights @ pool["x"].double()
     # Of the chains, not of the states: those of one chain are correlated.
