@@ -375,14 +375,20 @@ def gather(config: WideConfig, runs: Runs) -> Outcome:
     return Outcome({"table": table})
 
 
+#: More runs would take longer than an hour.
+REPEATED = tuple(
+    (method, density)
+    for method in ("EB-DNFS", "annealed sweeps")
+    for density in ("2spirals", "8gaussians")
+)
+
 WIDE = study(
     "dnfs/wide",
     "Energies of 32 bits, learned with a flow and without",
     WideConfig(densities=("8gaussians",), n_steps=60, n_last=16, n_samples=200),
     WideConfig(),
     cells=cells,
-    # Uniform bits have one run.
-    n_seeds=lambda config, names: 1 if names[0] == "uniform bits" else config.n_seeds,
+    n_seeds=lambda config, names: config.n_seeds if names in REPEATED else 1,
     job=wide_job,
     gather=gather,
     score="KL",
