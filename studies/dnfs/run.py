@@ -14,8 +14,7 @@ control: joint training with annealed sweeps in the flow's place, four.
 twelve-bits: joint training on twelve bits in place of eight, ten.
 couplings: those of an Ising model by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
-wide: energies of 32 bits with a flow and without, twenty.
-wide-longer: the flow on one of them for twice as long, four.
+wide: energies of 32 bits with a flow and without, twenty-eight.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 
 The same command continues where a time limit has stopped it. CPU seconds include
@@ -32,7 +31,7 @@ from studies.dnfs.grown import GROWN
 from studies.dnfs.joint import CONTROL, TWELVE_BITS
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
 from studies.dnfs.warm_up import WARM_UP
-from studies.dnfs.wide import WIDE, WIDE_LONGER
+from studies.dnfs.wide import WIDE
 
 STUDIES = {
     "scaling": SCALING,
@@ -48,7 +47,6 @@ STUDIES = {
     "chains": CHAINS,
     "warm-up": WARM_UP,
     "wide": WIDE,
-    "wide-longer": WIDE_LONGER,
 }
 
 if __name__ == "__main__":
