@@ -200,7 +200,7 @@ def test_what_the_page_concludes_is_what_was_stored():
     saved = cost["SMC"] - cost["flow"]
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
     assert 23_000 < spent / saved < 25_000
-    couplings, digits, bits, plane = comparison.load(comparison.LEARNING).values()
+    couplings, digits, bits, wide, plane = comparison.load(comparison.LEARNING).values()
     baseline = couplings.scalars["references"]["baseline"]["error"]
     learned = {m: comparison.curve(couplings, m, "seconds") for m in couplings.arrays}
     ends = {m: found.error[-1] for m, found in learned.items()}
@@ -220,6 +220,10 @@ def test_what_the_page_concludes_is_what_was_stored():
     assert ends["PL"].low[-1] < ends["CD"].high[-1]  # the bands touch
     assert ends["PL"].error[-1] - ends["CD"].error[-1] < 0.2
     assert ends["PCD"].low[-1] > max(ends[m].high[-1] for m in ("CD", "PL"))
+    ends = {m: comparison.curve(wide, m, "seconds") for m in wide.arrays}
+    close = [ends.pop(m) for m in ("PL", "ratio matching", "ED-Bern")]
+    assert max(f.low[-1] for f in close) < min(f.high[-1] for f in close)
+    assert max(f.high[-1] for f in close) < min(f.low[-1] for f in ends.values())
     ends = {m: comparison.curve(plane, m, "seconds") for m in plane.arrays}
     others = [found.low[-1] for m, found in ends.items() if m != "ED-Gauss"]
     assert ends["ED-Gauss"].high[-1] < min(others)
@@ -229,7 +233,7 @@ def test_what_the_page_concludes_is_what_was_stored():
     early = noise.cost < 3e5
     level = np.interp(np.log(noise.cost), np.log(chain.cost), np.log(chain.error))
     assert (np.exp(level) < noise.error)[early].all()
-    for result in (couplings, digits, bits, plane):
+    for result in (couplings, digits, bits, wide, plane):
         for told in result.scalars["methods"].values():
             rates = [options["rate"] for options, _ in told["tried"]]
             assert min(rates) < told["options"]["rate"] < max(rates)

@@ -35,6 +35,7 @@ LEARNING = {
     "learning-couplings-critical": "couplings, critical",
     "learning-digits": "digits",
     "learning-16-bits-checkerboard": "16 bits, checkerboard",
+    "learning-32-bits-2spirals": "32 bits, two spirals",
     "learning-plane-checkerboard": "plane, checkerboard",
 }
 #: What a method asks for or gives, by which the widget filters.
@@ -215,7 +216,7 @@ def _ranked(values: Mapping[str, float | None]) -> list[str]:
     """Name the methods with their values, the lowest first."""
     known = sorted((v, k) for k, v in values.items() if v is not None)
     return [
-        f"{k} {v:,.0f}" if v > 99 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:.2g}"
+        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:.2g}"
         for v, k in known
     ]
 
