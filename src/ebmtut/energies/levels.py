@@ -22,11 +22,7 @@ from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
 from ebmtut.checks import Count, InputError, Natural, Positive, checked
-from ebmtut.energies.base import (
-    EnergyFunction,
-    energies_and_gradients,
-    energies_of,
-)
+from ebmtut.energies.base import EnergyFunction, energies_and_gradients, energies_of
 from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.noise import NoiseLevels, check_levels, rows
 from ebmtut.tensor_checks import check_shape, check_vectors

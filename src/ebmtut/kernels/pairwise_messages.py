@@ -28,12 +28,7 @@ from jaxtyping import Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import (
-    in_threads,
-    inlined_fused,
-    inlined_reordered,
-    reordered,
-)
+from ebmtut._compiled import in_threads, inlined_fused, inlined_reordered, reordered
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
 from ebmtut.kernels.tiles import larger

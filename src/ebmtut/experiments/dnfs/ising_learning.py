@@ -19,12 +19,7 @@ from ebmtut import flows
 from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.ed.couplings import (
-    PROBLEMS,
-    cells,
-    column_name,
-    edge_precision,
-)
+from ebmtut.experiments.ed.couplings import PROBLEMS, cells, column_name, edge_precision
 from ebmtut.experiments.experiment import Experiment, Outcome
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pivot import range_of, ranges_of, table_of
