@@ -134,7 +134,7 @@ class WideConfig:
     n_seeds: Count = 2
     #: Of the energy with the flow; of the energy with annealed updates, for each of
     #: these steps, so that both take about the same CPU time.
-    n_steps: Count = 1100
+    n_steps: Count = 3300
     rival_steps: float = 1.4
     #: Data of a step; states of the pool.
     batch_size: Count = 256
@@ -322,12 +322,7 @@ WIDE = study(
     WideConfig(densities=("8gaussians",), n_steps=60, n_last=16, n_samples=200),
     WideConfig(),
     cells=lambda config: grid(config, method="methods", density="densities"),
-    # Of two densities alone: more would have taken longer than an hour.
-    n_seeds=lambda config, names: (
-        config.n_seeds
-        if names[0] != "uniform bits" and names[1] in ("2spirals", "8gaussians")
-        else 1
-    ),
+    n_seeds=lambda config, names: config.n_seeds,
     job=wide_job,
     gather=gather,
     score="KL",
