@@ -5,7 +5,8 @@ graph records the operations on its tensors and does them again, into the same m
 at each replay. As on a GPU
 
 - recording changes nothing: weights and generators are afterwards as they were;
-- only what a thread does on the stream that records is recorded;
+- only what a thread does on the stream that records is recorded, and on streams that
+  wait for it;
 - what waits for the GPU, or copies to it from the processor, is refused;
 - draws come from generators that the graph knows, or are refused.
 """
@@ -47,7 +48,9 @@ class Stream(torch.cuda.Stream):
         return self is other
 
     def wait_stream(self, stream):
-        pass
+        graph = getattr(gpu.watch, "graph", None)
+        if graph is not None and stream in graph.streams:
+            graph.streams.append(self)
 
 
 @cache
@@ -78,7 +81,7 @@ class World:
     def begins(self, function, args, kwargs):
         """Be told of an operation on the GPU's numbers before it is done."""
         name = function._schema.name
-        if self.graph is None or current_stream() is not self.graph.stream:
+        if self.graph is None or current_stream() not in self.graph.streams:
             return
         for x in tree_leaves((args, kwargs)):
             if isinstance(x, torch.Generator.__mro__[1]):
@@ -90,7 +93,7 @@ class World:
                     self.graph.keep(x)
 
     def ended(self, function, args, kwargs, found):
-        if self.graph is not None and current_stream() is self.graph.stream:
+        if self.graph is not None and current_stream() in self.graph.streams:
             self.graph.tape.append((function, args, kwargs, found))
 
     def waits(self, name):
@@ -139,7 +142,7 @@ class CUDAGraph:
 def recording(graph, stream):
     assert current_stream() is stream is not default_stream()
     states = [g.get_state() for g in graph.generators]
-    world, graph.stream = gpu.watch, stream
+    world, graph.streams = gpu.watch, [stream]
     world.graph = graph
     try:
         yield

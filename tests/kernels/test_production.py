@@ -94,7 +94,7 @@ def test_max_product(which, device, by_kernel, monkeypatch):
 
 @pytest.mark.parametrize(
     ("sides", "n_chains", "n_pooled"),
-    [((24, 64), 3, 1), ((18, 256), 33, 4), ((128, 8192), 1, 4)],
+    [((24, 64), 3, 1), ((18, 512), 33, 4), ((128, 8192), 1, 4)],
 )
 def test_lattices(sides, n_chains, n_pooled, device):
     """Swept by one program, by several of chains, and by several of pieces of rows."""

@@ -41,9 +41,12 @@ class TableEnergy(Energy):
         if len(table) != 2**self.n_seen:
             raise InputError(f"table must have 2**k entries, got {len(table)}")
         check_range("n_sites", n_sites, low=self.n_seen)
-        self.table = table
+        self.table: Tensor
+        self.bits: Tensor
         self.n_sites = n_sites
-        self.bits = 2 ** torch.arange(self.n_seen - 1, -1, -1, device=table.device)
+        bits = 2 ** torch.arange(self.n_seen - 1, -1, -1, device=table.device)
+        self.register_buffer("table", table)
+        self.register_buffer("bits", bits, persistent=False)
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The table, and the number of sites."""

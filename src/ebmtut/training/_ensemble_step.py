@@ -47,10 +47,8 @@ class EnsembleStep:
         """Move the models of these numbers."""
         config, stack = self.config, self.stack
         with postponed_checks() as checks:
-            batches = {
-                k: self.samples[k](config.batch_size, generator=self.generators[k])
-                for k in living
-            }
+            self.turns.sides.fork()
+            batches = {k: self._batch(k) for k in living}
             _check_batches(batches)
             with autocast_of(config, stack.device):
                 said = self.turns.values(stack, batches, self.generators)
@@ -73,6 +71,12 @@ class EnsembleStep:
         flags = [flag.to(norms)[None] for flag in checks.flags]
         found = torch.cat([losses.detach().to(norms), norms, *flags])
         return Told(ended, tuple(values), found, checks)
+
+    def _batch(self, k: int) -> Tensor:
+        with torch.cuda.stream(self.turns.sides.of(k)):
+            return self.samples[k](
+                self.config.batch_size, generator=self.generators[k]
+            )
 
 
 def _check_batches(batches: Mapping[int, Tensor]) -> None:
