@@ -35,7 +35,7 @@ def _works() -> bool:
     return True
 
 
-_WORTH = 16  # repetitions that are recorded; to be measured on a GPU
+_WORTH = 4  # repetitions that are recorded: on an H200 so few already pay
 
 
 def repeat(launches: Callable[[], None], n: int, device: torch.device) -> None:

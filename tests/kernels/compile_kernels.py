@@ -30,8 +30,11 @@ WORDS = {
     "LANES": 32,
     "num_warps": 1,
 }
-GRAPH = ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE)
-EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, N, WIDE, N)
+GRAPH = [
+    ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, c, "i64", N, N, N, N, WIDE)
+    for c in ("constexpr", INTS)
+]
+EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, WIDE, N)
 TILE = min_plus.least_sums_tile
 # Launches are compiled for a number of parts of 1, and for any other.
 SUMS = (*[FLOATS] * 3, N, N, N, "constexpr", N)
@@ -62,13 +65,14 @@ KERNELS = {
     ),
     "graph": (
         gibbs.class_sweep,
-        GRAPH,
+        GRAPH[1],
         {"ROUNDS": 7, "SITES": 8, "CHAINS": 64, "maxnreg": 64},
     ),
     "graph alone": (
         gibbs.class_sweep,
-        GRAPH,
-        {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
+        GRAPH[0],
+        NO_CLOCK
+        | {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
     ),
     "min plus": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 64, "num_warps": 1}),
     "min plus small": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 32, "num_warps": 1}),

@@ -158,6 +158,12 @@ def test_a_clock_on_the_device_counts_steps(device, monkeypatch):
     want = lattice.plain_word_sweeps(words, plan, digits, 2**62 + 5, n_sweeps)
     kernels.word_sweeps(words, plan, digits, 2**62 + 5, n_sweeps)
     assert torch.equal(words, want)
+    monkeypatch.setattr(kernels, "_SMALL", 0)
+    plan = classes.classes_of(uneven_graph(), device)
+    states = random_bits(6, 9).to(device).T.to(torch.int8).contiguous()
+    want = classes.plain_class_sweeps(states, plan, 2**62 + 5, n_sweeps)
+    kernels.class_sweeps(states, plan, 2**62 + 5, n_sweeps)
+    assert torch.equal(states, want)
 
 
 @pytest.mark.parametrize(("small", "n_chains"), [(0, 70), (4096, 10)])

@@ -76,14 +76,17 @@ def test_sweeps_are_the_plain_ones(which, init, device):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU replays")
-def test_replayed_sweeps_of_a_matrix_are_the_launched_ones(device, monkeypatch):
+@pytest.mark.parametrize("which", ["dense", "graph"])
+def test_replayed_sweeps_are_the_launched_ones(which, device, monkeypatch):
     from ebmtut import _gpu
+    from ebmtut.kernels import pairwise_triton as kernels
 
-    model = MODELS["dense"]().to(device)
-    unaries = normal(5, 21, seed=3).to(device)
-    replayed = max_product(model, unaries, 20, return_messages=True)
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    model = MODELS[which]().to(device)
+    unaries = normal(5, len(model.pair_terms().bias), seed=3).to(device)
+    replayed = max_product(model, unaries, 21, return_messages=True)
     monkeypatch.setattr(_gpu, "_WORTH", 1000)
-    launched = max_product(model, unaries, 20, return_messages=True)
+    launched = max_product(model, unaries, 21, return_messages=True)
     assert torch.equal(replayed.beliefs, launched.beliefs)
     assert torch.equal(replayed.messages, launched.messages)
 
@@ -102,8 +105,7 @@ def test_groups_of_chains_change_nothing(which, device, monkeypatch):
     none = max_product(model, unaries, 0, init="zero", return_messages=True)
     assert torch.equal(none.messages, torch.zeros_like(none.messages))
     assert (none.beliefs - unaries).abs().max() < 30 * 5 * 2.0**-52
-    for name in ("_GROUP_BYTES", "_SHARE"):
-        monkeypatch.setattr(kernels, name, 0)
+    monkeypatch.setattr(kernels, "_GROUP_BYTES", 0)
     parts = max_product(model, unaries, 1, return_messages=True)
     assert torch.equal(parts.beliefs, whole.beliefs)
     assert torch.equal(parts.messages, whole.messages)

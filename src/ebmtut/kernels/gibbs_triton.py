@@ -5,7 +5,6 @@ numbers: Philox, counted by what is resampled and when. Each class is a launch o
 own where a lattice is large; small problems are swept in one launch, whose programs
 wait for their own threads. A graph's fields are float32 and a GPU's exponential is
 right to 1e-7, so that about one sample in ten million may differ.
-Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
 # Kernels lengthen tuples in loops that are unrolled.
@@ -13,6 +12,7 @@ Run under Triton's interpreter only: no rate on a GPU is claimed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -38,8 +38,8 @@ from ebmtut.kernels.philox import ROUNDS
 # Warps of a program that sweeps a whole lattice or graph by itself.
 _WARPS = 8
 # A graph of at most so many sites is swept by one program for each few chains; in a
-# larger one a program redraws so many states. To be measured on a GPU.
-_SMALL, _STATES = 4096, 512
+# larger one a program redraws so many states.
+_SMALL, _STATES = 1024, 512
 # A GPU takes no longer a grid along its second axis; programs then do several blocks.
 _MOST = 65535
 # Chains of a program: those of one call of Philox, and what a row of memory holds.
@@ -122,13 +122,30 @@ def word_sweeps(
                 LANES=32 * warps,
                 num_warps=warps,
             )
-        if clock is not None:
-            clock.add_(n)
 
+    by_the_clock(launch, n_sweeps, n_classes, alone, words.device)
+
+
+def by_the_clock(
+    launch: Callable[..., None],
+    n_sweeps: int,
+    n_classes: int,
+    alone: bool,
+    device: torch.device,
+) -> None:
+    """Launch steps ``launch(first, n, clock)``, all at once or as a CUDA graph.
+
+    A graph repeats the same numbers: its steps count from a clock on the device.
+    """
     n, some = 0 if alone else n_sweeps // _SWEEPS, _SWEEPS * n_classes
     if n:
-        clock = torch.zeros((), dtype=torch.int32, device=words.device)
-        repeat(lambda: launch(0, some, clock), n, words.device)
+        clock = torch.zeros((), dtype=torch.int32, device=device)
+
+        def some_sweeps() -> None:
+            launch(0, some, clock)
+            clock.add_(some)
+
+        repeat(some_sweeps, n, device)
     launch(n * some, n_sweeps * n_classes - n * some)
 
 
@@ -339,29 +356,33 @@ def class_sweeps(
     alone = n_sites <= _SMALL
     chains = _FEW if alone else max(_FEW, min(_MANY, triton.next_power_of_2(n_chains)))
     sites = 32 * _WARPS if alone else _STATES // chains
-    n_steps = n_sweeps * n_classes
     n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), sites))
-    a_launch = max(1, n_steps) if alone else 1
-    for step in range(0, n_steps, a_launch):
-        class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
-            states,
-            plan.start,
-            plan.neighbor,
-            plan.weight,
-            plan.bias,
-            plan.starts,
-            seed,
-            step,
-            step + a_launch,
-            step % n_classes,
-            n_classes,
-            n_chains,
-            ROUNDS=ROUNDS,
-            SITES=sites,
-            CHAINS=chains,
-            num_warps=_WARPS if alone else 4,
-            maxnreg=64,  # left alone, the compiler takes 32 and spills one
-        )
+
+    def launch(first: int, n: int, clock: Tensor | None = None) -> None:
+        a_launch = max(1, n) if alone else 1
+        for step in range(first, first + n, a_launch):
+            class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
+                states,
+                plan.start,
+                plan.neighbor,
+                plan.weight,
+                plan.bias,
+                plan.starts,
+                clock,
+                seed,
+                step,
+                step + a_launch,
+                step % n_classes,
+                n_classes,
+                n_chains,
+                ROUNDS=ROUNDS,
+                SITES=sites,
+                CHAINS=chains,
+                num_warps=_WARPS if alone else 4,
+                maxnreg=64,  # left alone, the compiler takes 32 and spills one
+            )
+
+    by_the_clock(launch, n_sweeps, n_classes, alone, states.device)
 
 
 @triton.jit(do_not_specialize=["seed", "first_step", "last_step", "color"])
@@ -372,6 +393,7 @@ def class_sweep(  # type: ignore[no-untyped-def]
     weight,
     bias,
     starts,
+    clock,
     seed,
     first_step,
     last_step,
@@ -386,8 +408,12 @@ def class_sweep(  # type: ignore[no-untyped-def]
 
     states (n_sites, n_chains). Entries start[i] to start[i + 1] of neighbor and weight
     belong to site i; of some sites of one colour the last has most. starts (n_classes +
-    1). More than one colour in a launch needs one program for all sites.
+    1). More than one colour in a launch needs one program for all sites. Steps count
+    from the clock, if there is one.
     """
+    if clock is not None:
+        first_step += tl.load(clock)
+        last_step += tl.load(clock)
     chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
     four = tl.program_id(0) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)
     there = (chain < n_chains)[None, :]

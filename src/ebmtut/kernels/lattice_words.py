@@ -32,7 +32,7 @@ CALLS = PROBABILITY_BITS // DIGITS_A_CALL
 # Calls of Philox that each word makes for itself; later ones are shared.
 OWN_CALLS = 2
 # A lattice of at most so many words is swept by one program, each word for itself;
-# in a larger one four words settle together. To be measured on a GPU.
+# in a larger one four words settle together.
 _SMALL, _POOLED = 4096, 4
 # Taken away from the place of a neighbour whose word is to be turned.
 _TURNED = 2**31
