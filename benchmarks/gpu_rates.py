@@ -2,17 +2,20 @@
 
     python benchmarks/gpu_rates.py [--json rates.json]
 
-What the file has of the same device and torch is not measured again.
+What the file has of the same device and torch is not measured again, number by number:
+without a row's "kernel" that kernel is, and plain torch, which takes most of the time,
+is not.
 
-Times are medians of CUDA events and include launches. The states and plans of Gibbs
+Times are medians of CUDA events and include launches; "replayed" is the rate of a call
+that is short beside its launches, recorded as a CUDA graph. The states and plans of Gibbs
 sweeps are laid out before the timing, the pairs of max-product within it. The bounds
 are derived in the kernels' docstrings; their rates are measured on this GPU: bytes per
 second of a negation, from memory and within the level-2 cache; instructions per second
 of Philox, whose mixture of logic and products resembles that of Gibbs sweeps; and
 additions with a minimum per second. Where a single program makes the whole sweep, its
 own instructions bound it, and it uses so few of the GPU's multiprocessors that it
-reaches a small fraction of the bound; the time is what counts there. There is no table
-of results, since none of this has run on a GPU yet, only in the interpreter.
+reaches a small fraction of the bound; the time is what counts there.
+`benchmarks/results/gpu_rates.json` holds what was found.
 
     TRITON_INTERPRET=1 python benchmarks/gpu_rates.py --small --device cpu
 
@@ -49,6 +52,7 @@ from ebmtut.kernels.philox import ROUNDS
 from ebmtut.message_passing import max_product, max_product_reference
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from ebmtut.results import git_commit
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from ebmtut.transport import grid_cost, min_plus, min_plus_reference
 
@@ -179,7 +183,7 @@ def cases(device: torch.device, small: bool) -> list[dict]:
     ):
         pairs, sites = len(model.pair_terms().weight), len(model.pair_terms().bias)
         unaries = normal(chains, sites, device=device)
-        work = ("cached bytes", 20 * pairs * chains * sweeps)
+        work = ("bytes", 20 * pairs * chains * sweeps)
         if isinstance(model, PairwiseGraph):
             alone = 2 * MESSAGE * pairs + SITE * sites
             work = ("instructions", alone * chains * sweeps)
@@ -245,6 +249,7 @@ def cases(device: torch.device, small: bool) -> list[dict]:
             "updates": 2 * images.numel() * images.shape[1],
             "kernel": lambda: min_plus(images, cost),
             "torch": lambda: min_plus_reference(images, cost),
+            "launched alone": True,
             "work": ("sums", 2 * images.numel() * images.shape[1]),
         }
     )
@@ -258,13 +263,16 @@ def cases(device: torch.device, small: bool) -> list[dict]:
             "kernel": lambda: least_sums_over(values, dense),
             # As `gibbs_ot_iteration` does, one problem after another.
             "torch": lambda: [(v[:, None] + dense).amin(0) for v in values[0].T],
+            "launched alone": True,
             "work": ("sums", m * m * batch),
         }
     )
     return rows
 
 
-def training(device: torch.device, small: bool) -> dict[str, float]:
+def training(
+    device: torch.device, small: bool, known: dict[str, float]
+) -> dict[str, float]:
     """Milliseconds a step of a table of energy discrepancy, all models as one batch."""
     n_steps = 2 if small else 200
     few = {"batch_size": 4, "n_negatives": 2} if small else {}
@@ -283,10 +291,12 @@ def training(device: torch.device, small: bool) -> dict[str, float]:
         )
         return time.perf_counter() - started
 
-    return {"models": len(names)} | both_ways(wall, n_steps, device)
+    return {"models": len(names)} | both_ways(wall, n_steps, device, known)
 
 
-def flow_training(device: torch.device, small: bool) -> dict[str, float]:
+def flow_training(
+    device: torch.device, small: bool, known: dict[str, float]
+) -> dict[str, float]:
     """Milliseconds a step of the paper's flow on 10 x 10 sites, rollouts left out."""
     n_steps = 2 if small else 200
     side, width = (4, 8) if small else (10, 64)
@@ -305,18 +315,23 @@ def flow_training(device: torch.device, small: bool) -> dict[str, float]:
         )
         return time.perf_counter() - started
 
-    return both_ways(wall, n_steps, device)
+    return both_ways(wall, n_steps, device, known)
 
 
 def both_ways(
-    wall: Callable[[int, bool], float], n_steps: int, device: torch.device
+    wall: Callable[[int, bool], float],
+    n_steps: int,
+    device: torch.device,
+    known: dict[str, float],
 ) -> dict[str, float]:
     """Milliseconds a step, step by step and, on a GPU, as a CUDA graph.
 
     What comes before the first step cancels between two lengths.
     """
-    found = {}
+    found = dict(known)
     for way in ("step by step", "replayed")[: 2 if device.type == "cuda" else 1]:
+        if way in found:
+            continue
         wall(n_steps, way == "replayed")
         one, two = (wall(k * n_steps, way == "replayed") for k in (1, 2))
         found[way] = 1000 * (two - one) / n_steps
@@ -340,41 +355,44 @@ def main() -> int:
         print("gpu_rates: no CUDA device here; nothing was measured", file=sys.stderr)
         return 3
     where = torch.cuda.get_device_name() if device.type == "cuda" else "interpreter"
-    report = {"device": where, "torch": torch.__version__, "rates": {}, "rows": []}
+    report = {"device": where, "torch": torch.__version__, "triton": triton.__version__}
+    report |= {"rates": {}, "rows": []}
     if arguments.json is not None and arguments.json.exists():
         before = json.loads(arguments.json.read_text("utf-8"))
         if (before["device"], before["torch"]) == (where, torch.__version__):
             report = before
+    report["commit"] = git_commit()
     rates = bounds(device, 2**17 if arguments.small else 2**28)
     report["rates"] = rates
     print(f"{where}: " + ", ".join(f"{v:.3g} {k}/s" for k, v in rates.items()))
-    known = {row["name"] for row in report["rows"]}
+    known = {row["name"]: row for row in report["rows"]}
+    report["rows"] = list(known.values())
     for case in cases(device, arguments.small):
-        if case["name"] in known:
-            continue
+        row = known.get(case["name"])
+        if row is None:
+            row = {"name": case["name"], "unit": case["unit"]}
+            report["rows"].append(row)
         kind, amount = case["work"]
-        took = seconds(case["kernel"], device)
-        row = {
-            "name": case["name"],
-            "unit": case["unit"],
-            "kernel": case["updates"] / took / 1e9,
-            "part of bound": amount / rates[kind] / took,
-        }
-        if "torch" in case:
+        if "kernel" not in row:
+            took = seconds(case["kernel"], device)
+            row["kernel"] = case["updates"] / took / 1e9
+            row["part of bound"] = amount / rates[kind] / took
+            row["bound"] = kind
+            if case.get("launched alone") and device.type == "cuda":
+                alone = seconds(replayed(case["kernel"], device), device)
+                row["replayed"] = case["updates"] / alone / 1e9
+                row["part of bound"] = amount / rates[kind] / alone
+        if "torch" not in row:
             done = case.get("torch updates", case["updates"])
             row["torch"] = done / seconds(case["torch"], device) / 1e9
-        report["rows"].append(row)
-        plain = f"{row['torch']:.4g}" if "torch" in row else "-"
         print(
             f"{row['name']:44}{row['kernel']:10.4g} {row['unit']:12}"
-            f"torch {plain:>9}  {row['part of bound']:4.0%} of {kind}",
+            f"torch {row['torch']:9.4g}  {row['part of bound']:4.0%} of {kind}",
             flush=True,
         )
         write(report, arguments.json)
     for name, measure in (("training", training), ("flow training", flow_training)):
-        if name in report:
-            continue
-        report[name] = measure(device, arguments.small)
+        report[name] = measure(device, arguments.small, report.get(name, {}))
         told = ", ".join(f"{key}: {v:.4g}" for key, v in report[name].items())
         print(f"{name}: {told} [ms]", flush=True)
         write(report, arguments.json)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -17,19 +18,28 @@ from ebmtut.training.loop import TrainConfig, autocast_of
 
 @dataclass(frozen=True)
 class Told:
-    """What a step has found, not read yet."""
+    """What a step has found, not read yet: losses, gradient norms, and flags."""
 
     ended: Mapping[int, DivergenceError]
     moved: tuple[int, ...]
-    _found: Tensor
+    found: Tensor
     _checks: PostponedChecks
 
-    def read(self) -> list[tuple[float, float]]:
-        """Wait for the GPU, once; return each model's loss and gradient norm."""
-        found = self._found.tolist()
+    def kept(self) -> Told:
+        """Return a copy, which the next step does not overwrite."""
+        return replace(self, found=self.found.clone())
+
+    def read(self, found: list[float]) -> list[tuple[float, float]]:
+        """Split the numbers; return each model's loss and gradient norm."""
         n_models = (len(found) - len(self._checks.flags)) // 2
         self._checks.tell(found[2 * n_models :])
         return list(zip(found[:n_models], found[n_models : 2 * n_models], strict=True))
+
+
+def read_all(told: Sequence[Told]) -> list[list[tuple[float, float]]]:
+    """Wait for the GPU, once for several steps."""
+    numbers = iter(torch.cat([one.found for one in told]).tolist())
+    return [one.read([*islice(numbers, len(one.found))]) for one in told]
 
 
 @dataclass
@@ -74,9 +84,7 @@ class EnsembleStep:
 
     def _batch(self, k: int) -> Tensor:
         with torch.cuda.stream(self.turns.sides.of(k)):
-            return self.samples[k](
-                self.config.batch_size, generator=self.generators[k]
-            )
+            return self.samples[k](self.config.batch_size, generator=self.generators[k])
 
 
 def _check_batches(batches: Mapping[int, Tensor]) -> None:

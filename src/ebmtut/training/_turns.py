@@ -23,7 +23,6 @@ from ebmtut.checks import DivergenceError
 from ebmtut.training._stack import Stack
 from ebmtut.training.loop import Loss
 
-
 # More of them are no faster with 21 models on an H200.
 _N_STREAMS = 8
 
@@ -97,13 +96,15 @@ class SideStreams:
 
     def fork(self) -> None:
         """Let the sides wait for what the main stream was told."""
-        for side in self._sides:
-            side.wait_stream(self._main)
+        if self._main is not None:
+            for side in self._sides:
+                side.wait_stream(self._main)
 
     def join(self) -> None:
         """Let the main stream wait for the sides."""
-        for side in self._sides:
-            self._main.wait_stream(side)
+        if self._main is not None:
+            for side in self._sides:
+                self._main.wait_stream(side)
 
 
 class Turns:

@@ -31,7 +31,7 @@ from ebmtut.checks import (
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.training._cuda_graph import CapturedStep, check_capturable, own_stream
-from ebmtut.training._ensemble_step import EnsembleStep, Told
+from ebmtut.training._ensemble_step import EnsembleStep, Told, read_all
 from ebmtut.training._stack import Generators, NamedTensors, Stack
 from ebmtut.training._turns import Turns
 from ebmtut.training.averaging import average_weights
@@ -45,6 +45,8 @@ from ebmtut.training.loop import (
 from ebmtut.training.state import RunState, state_file
 
 __all__ = ["train_ensemble"]
+
+_READ_EVERY = 20  # replayed steps, while which the processor runs ahead of the GPU
 
 
 @with_gradients
@@ -124,10 +126,29 @@ def train_ensemble(
     start = 0 if path is None else run.restore(path, history)
     for number, (at, words) in run.notes.items():
         lost[int(number)] = DivergenceError(words, at)
+    pending: list[tuple[int, Told]] = []
+
+    def settle() -> None:
+        """Read what the pending steps have found."""
+        steps, told = zip(*pending, strict=True)
+        for step, one, found in zip(steps, told, read_all(told), strict=True):
+            for k, error in one.ended.items():
+                message = f"{label} stopped at step {step}: {error}"
+                lost[k] = DivergenceError(message, step)
+            for k in one.moved:
+                loss, norm = found[k]
+                if k in lost:  # it lives on for some steps before this is read
+                    continue
+                history[step, k] = loss
+                if not (math.isfinite(loss) and math.isfinite(norm)):
+                    lost[k] = diverged(label, step, loss, norm, config)
+        pending.clear()
+
     own = own_stream(stack.device) if cuda_graph else nullcontext()
     with own as stream, closing(Turns(losses, stream)) as turns:
         plain = EnsembleStep(stack, turns, samples, generators, optimizer, config)
         advance: Callable[[tuple[int, ...]], Told] = plain
+        every = 1 if stream is None else _READ_EVERY
         if stream is not None:
             advance = CapturedStep(plain, generators, optimizer, stream)
         steps = range(start, config.n_steps)
@@ -138,22 +159,16 @@ def train_ensemble(
             if not living:
                 break
             set_learning_rate(optimizer, config.learning_rate_at(step))
-            told = advance(living)
-            found = told.read()
-            for k, error in told.ended.items():
-                message = f"{label} stopped at step {step}: {error}"
-                lost[k] = DivergenceError(message, step)
-            if not told.moved:
-                continue
-            for k in told.moved:
-                loss, norm = found[k]
-                history[step, k] = loss
-                if not (math.isfinite(loss) and math.isfinite(norm)):
-                    lost[k] = diverged(label, step, loss, norm, config)
+            pending.append((step, advance(living).kept()))
+            if len(pending) == every or pending[-1][1].ended:
+                settle()
             average_weights(averaged, stack.trained, step, config.ema_decay)
             ends = step + 1 == config.n_steps
             stops = path is not None and out_of_time()
-            if path and (ends or stops or (step + 1) % checkpoint_every == 0):
+            saves = path and (ends or stops or (step + 1) % checkpoint_every == 0)
+            if pending and (ends or saves):
+                settle()
+            if path and saves:
                 run.notes |= {str(k): [e.step, str(e)] for k, e in lost.items()}
                 run.save(path, step + 1, history)
             if stops and not ends:
