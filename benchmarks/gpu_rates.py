@@ -7,8 +7,8 @@ without a row's "kernel" that kernel is, and plain torch, which takes most of th
 is not.
 
 Times are medians of CUDA events and include launches; "replayed" is the rate of a call
-that is short beside its launches, recorded as a CUDA graph. The states and plans of Gibbs
-sweeps are laid out before the timing, the pairs of max-product within it. The bounds
+that is short beside its launches, recorded as a CUDA graph. The states and plans of
+Gibbs sweeps are laid out before the timing, the pairs of max-product within it. Bounds
 are derived in the kernels' docstrings; their rates are measured on this GPU: bytes per
 second of a negation, from memory and within the level-2 cache; instructions per second
 of Philox, whose mixture of logic and products resembles that of Gibbs sweeps; and
