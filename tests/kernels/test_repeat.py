@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from ebmtut import _gpu
+from ebmtut.transport import gibbs_ot_iteration
+from ebmtut.transport.gibbs_ot import PlainChain
 from tests.pretended_graphs import pretended_graphs
+from tests.shared import normal
 
 CUDA = torch.device("cuda")  # the pretended GPU has another name
 
@@ -37,3 +40,22 @@ def test_what_cannot_be_recorded_leaves_the_stream_as_it_was():
         with pytest.raises(RuntimeError, match="not permitted when stream captures"):
             _gpu.repeat(launches, 16, CUDA)
         assert torch.cuda.current_stream() is before
+
+
+def test_a_recorded_iteration_of_gibbs_ot_is_the_plain_one():
+    """To the bit, also after other masses; the first call is not recorded."""
+    with pretended_graphs() as (device, graphs):
+        p, q = (normal(2, n, seed=n).softmax(1).to(device) for n in (5, 7))
+        cost, other = normal(5, 7).abs().to(device), p.roll(1, 1)
+        temperatures = normal(6, 2, seed=1).abs().to(device)
+        theta = normal(6, 24, seed=2).abs().to(device)
+        found = []
+        for iteration in (gibbs_ot_iteration, _gpu.Recorded(gibbs_ot_iteration)):
+            chain = PlainChain(p, q, cost, torch.zeros_like(p), iteration)
+            chain.advance(temperatures, theta)
+            held = chain.U
+            chain.set_p(other)
+            chain.advance(temperatures, theta)
+            found.append([x.cpu() for x in (held, chain.g, chain.h, chain.U, chain.L)])
+        assert [graph.n_replays for graph in graphs] == [11]
+    assert all(map(torch.equal, *found))

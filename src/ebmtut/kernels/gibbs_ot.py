@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import llvmlite.binding
 import numpy as np
@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut._compiled import fused, in_threads, inlined_fused
-from ebmtut._gpu import runs_triton
+from ebmtut._gpu import Recorded, runs_triton
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.kernels.tiles import (
     larger,
@@ -33,7 +33,12 @@ from ebmtut.kernels.tiles import (
     walks,
 )
 
-Plain = TypeVar("Plain")
+
+class _Iterates(Protocol):
+    iteration: Callable[..., tuple[Tensor, ...]]
+
+
+Plain = TypeVar("Plain", bound=_Iterates)
 _FEW = 16  # problems, below which plain torch finds the extremes on a GPU
 _FUSES = llvmlite.binding.get_host_cpu_name() not in ("znver1", "znver2")
 
@@ -50,13 +55,17 @@ def chain_by_kernel(
     ``plain`` makes the reference, also with another iteration.
     """
     # A tile of the kernel holds problems side by side: with few it is mostly empty.
-    if runs_triton(p) and len(p) >= _FEW:
+    by_triton = runs_triton(p) and len(p) >= _FEW
+    if p.device.type == "cpu" and not by_triton:
+        return CompiledChain(p, q, cost, g)
+    chain = plain(p, q, cost, g)
+    if by_triton:
         from ebmtut.kernels.min_plus_triton import iteration_over
 
-        return plain(p, q, cost, g, iteration_over(cost))
-    if p.device.type == "cpu":
-        return CompiledChain(p, q, cost, g)
-    return plain(p, q, cost, g)
+        chain.iteration = iteration_over(cost)
+    if p.device.type == "cuda":  # an iteration is some eighteen short launches
+        chain.iteration = Recorded(chain.iteration)
+    return chain
 
 
 @inlined_fused
