@@ -118,11 +118,11 @@ function sentence(problem, price, found) {
   const error = `${what} ${told(found[0].error)} ${unit}`.trim();
   const { baseline, level, others } = verdict(problem.lines, found);
   if (baseline) return `At ${price} no method beats the baseline yet; lowest ${error}.`;
-  const [is, overlap] = [level.length > 1 ? "are" : "is",
-    others.length > 1 ? "bands overlap" : "band overlaps"];
+  const some = level.length > 1;
   if (level.length)
-    return `At ${price} ${listed(level)} ${is} level with exact samples: lowest ${error}.`
-      + (others.length ? ` The ${overlap} theirs: ${listed(others)}.` : "");
+    return `At ${price} ${listed(level)} ${some ? "are" : "is"} level with exact samples: `
+      + `${some ? "lowest " : ""}${error}.`
+      + (others.length ? ` Bands that overlap with the lowest: ${listed(others)}.` : "");
   return others.length > 1
     ? `At ${price} the bands of ${listed(others)} overlap: lowest mean ${error}.`
     : `At ${price} ${others[0]} is best: ${error}.`;
