@@ -152,7 +152,7 @@ def error_of_products(model: BoltzmannMachine) -> Callable[[Tensor], float]:
 
 
 def _measure(result: Result) -> str:
-    """Label the error that is drawn."""
+    """Label the error of a problem."""
     return MEASURES[result.scalars.get("measure", result.scalars["shown"])]
 
 
@@ -253,7 +253,7 @@ def _ranked(values: Mapping[str, float | None]) -> list[str]:
     """Name the methods with their values, the lowest first."""
     known = sorted((v, k) for k, v in values.items() if v is not None)
     return [
-        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:.2g}"
+        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:#.2g}"
         for v, k in known
     ]
 
@@ -284,7 +284,7 @@ def learning_table(results: Mapping[str, Result]) -> Table:
         "second": [names[1] for names in ranked],
         "highest": [names[-1] for names in ranked],
         "baseline": [
-            float(f"{value:.2f}") if value > 10 else float(f"{value:.2g}")
+            (f"{value:.2f}" if value > 10 else f"{value:#.2g}", None)
             for value in baselines
         ],
     }

@@ -141,8 +141,8 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel("error over cost; hollow: the longest run; "
-    + "grey: exact samples (line), baseline (dots)");
+  const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
+    + "exact samples (line: a band that reaches it is level)");
   const names = panel("methods, best first, and their errors at the vertical line");
 
   function update() {
