@@ -171,16 +171,23 @@ def test_stored_problems_have_three_seeds(file):
 def test_a_study_tunes_runs_and_stores_every_method(glass, monkeypatch, tmp_path):
     monkeypatch.setattr(shared, "FOLDER", tmp_path)
     monkeypatch.setattr(sampling, "PROBLEMS", {"small": lambda: glass})
-    methods = {m: sampling.METHODS[m] for m in ("Gibbs", "tempering", "flow")}
+    methods = {m: sampling.METHODS[m] for m in ("Gibbs", "tempering")}
     monkeypatch.setattr(sampling, "METHODS", methods)
     sampling.study("small")
     result = load_result("comparison/sampling-small", "full", tmp_path)
     assert [*result.arrays] == [*result.scalars["methods"]] == [*sampling.METHODS]
-    assert result.scalars["methods"]["tempering"]["options"]["n_replicas"] in (3, 8)
-    seconds, evaluations = np.mean(result.scalars["methods"]["flow"]["training"], 0)
-    assert seconds > 0 and evaluations > 0
+    told = result.scalars["methods"]["tempering"]
+    assert told["options"]["n_replicas"] in (3, 8)
+    assert told["training"] == [[0.0, 0.0]] * 3
     assert result.scalars["references"]["exact"]["pairs"] > 0
     assert comparison.curve(result, "Gibbs", "evaluations").cost[0] == 8
+
+
+def test_evaluations_of_training_are_those_for_a_thousand_samples(glass, monkeypatch):
+    monkeypatch.setattr(sampling, "trained_flow", lambda *_: (None, 2.0))
+    rollout, steps = 128 * 33 * 2, 2 * sampling.BATCH * 3
+    spent = (rollout + steps) * (8 + 2) / 1000
+    assert sampling.training(glass, 0.1) == [(2.0, spent)] * 3
 
 
 def test_methods_can_be_told_apart():
