@@ -1,4 +1,4 @@
-"""Experiments of perturb-and-max-product on fully observed models."""
+"""Perturb-and-max-product on fully observed models, and its log partition bound."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fast chains on Boltzmann machines, and an RBM's, against the listed distribution."""
+"""Fast chains on Boltzmann machines, RBMs and deconvolution against enumeration."""
 
 import math
 
