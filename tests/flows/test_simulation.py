@@ -1,4 +1,4 @@
-"""Simulated flows and the master equation, against matrix exponentials."""
+"""Simulators and the master equation against matrices, weights against enumeration."""
 
 import math
 
