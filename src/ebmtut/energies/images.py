@@ -16,14 +16,14 @@ A ``scale`` multiplies the energy with any of them.
 
 import math
 from itertools import pairwise
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import bounded, linear, normal_weights, source_of_weights
-from ebmtut.checks import Count, Positive, check_choice, check_range, checked
+from ebmtut.checks import Count, OneOf, Positive, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
 __all__ = ["PerceptronEnergy"]
@@ -65,20 +65,17 @@ class PerceptronEnergy(nn.Module):
     def __init__(
         self,
         shape: tuple[int, ...],
-        noises: tuple[float, ...],
+        noises: tuple[Positive, ...],
         hidden: Count = 256,
         n_layers: Count = 3,
-        head: str = "denoiser",
+        head: Annotated[str, OneOf(HEADS)] = "denoiser",
         *,
         scale: Positive = 1.0,
         spectral_norm: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_choice("head", head, HEADS)
         check_range("number of noises", len(noises), low=1, integer=True)
-        for t, noise in enumerate(noises):
-            check_range(f"noises[{t}]", noise, low=0, include_low=False)
         self.register_buffer(
             "noises", torch.tensor(noises, dtype=torch.float32, device="cpu")
         )
