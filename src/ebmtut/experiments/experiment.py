@@ -305,6 +305,18 @@ def _by_seed(values: list[Any]) -> Any:
     return {name: _by_seed([value[name] for value in values]) for name in values[0]}
 
 
+def with_cells(result: Result, change: Callable[..., Mapping[str, Any]]) -> Result:
+    """Return a result whose cells have other numbers: ``change(cell, *names)``."""
+
+    def changed(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        if not any(isinstance(inner, Mapping) for inner in entry.values()):
+            return {**entry, **change(entry, *names)}
+        return {name: changed(inner, *names, name) for name, inner in entry.items()}
+
+    table = changed(result.scalars["table"])
+    return replace(result, scalars=result.scalars | {"table": table})
+
+
 # Seeds of consecutive runs are consecutive, so streams of another name begin far away.
 _OFFSETS = {
     "training": 0,
