@@ -300,7 +300,7 @@ def with_cells(result: Result, change: Callable[..., Mapping[str, Any]]) -> Resu
     """Return a result whose cells have other numbers: ``change(cell, *names)``."""
 
     def changed(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:
-        if not any(isinstance(inner, Mapping) for inner in entry.values()):
+        if names and not any(isinstance(x, Mapping) for x in entry.values()):
             return {**entry, **change(entry, *names)}
         return {name: changed(inner, *names, name) for name, inner in entry.items()}
 
