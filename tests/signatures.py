@@ -51,26 +51,39 @@ def checked_when_done(function):
     return unseen
 
 
+@functools.cache
+def _family(kind):
+    """Return which of these a type is, once: to ask torch's types takes long."""
+    families = {
+        "type": type,
+        "tensor": (torch.Tensor, np.ndarray),
+        "items": (tuple, list, set, frozenset),
+        "dict": dict,
+    }
+    return next((name for name, x in families.items() if issubclass(kind, x)), "")
+
+
 def _kind(value, mixed):
     """Return all that an annotation can tell of a value, and note mixed containers."""
     kind = type(value)
     if kind is str:  # which Literal tells apart
         return value if len(value) < 40 else kind
-    if isinstance(value, type):
+    family = _family(kind)
+    if not family:
+        return kind
+    if family == "tensor":
+        return kind, value.dtype, value.shape
+    if family == "type":
         return kind, value
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return kind, value.dtype, tuple(value.shape)
-    if isinstance(value, tuple | list | set | frozenset | dict):
-        if len(value) > _LARGE:
-            mixed.append(_LARGE)
-            return kind
-        if isinstance(value, dict):
-            return kind, _kind(list(value), mixed), _kind(list(value.values()), mixed)
-        items = tuple([_kind(item, mixed) for item in value])
-        if len(several := frozenset(items)) > 1:
-            mixed.append(_MIXED)
-        return kind, items if isinstance(value, tuple) else several
-    return kind
+    if len(value) > _LARGE:
+        mixed.append(_LARGE)
+        return kind
+    if family == "dict":
+        return kind, _kind(list(value), mixed), _kind(list(value.values()), mixed)
+    items = tuple([_kind(item, mixed) for item in value])
+    if len(several := frozenset(items)) > 1:
+        mixed.append(_MIXED)
+    return kind, items if issubclass(kind, tuple) else several
 
 
 @functools.cache

@@ -114,10 +114,9 @@ def figures_described(notebook: NotebookNode) -> Iterator[str]:
         # What stands in for a widget where scripts are off takes no figure's number.
         if "still" in _tags(cell):
             continue
-        if not figure.get("caption"):
-            yield f"code cell {number}: mystnb.figure.caption is missing"
-        if not figure.get("name"):
-            yield f"code cell {number}: mystnb.figure.name is missing"
+        for part in ("caption", "name"):
+            if not figure.get(part):
+                yield f"code cell {number}: mystnb.figure.{part} is missing"
         labels.append(str(figure.get("name")))
     for label in {label for label in labels if labels.count(label) > 1}:
         yield f"two figures have the label {label!r}"
@@ -153,14 +152,8 @@ def widgets_that_last(notebook: NotebookNode) -> Iterator[str]:
 RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
     rule.__name__: rule
     for rule in (
-        one_parameters_cell,
-        run_in_order,
-        no_errors,
-        short_code,
-        figures_described,
-        small_tolerances,
-        plain_kernel,
-        widgets_that_last,
+        *(one_parameters_cell, run_in_order, no_errors, short_code),
+        *(figures_described, small_tolerances, plain_kernel, widgets_that_last),
     )
 }
 

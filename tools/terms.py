@@ -32,12 +32,8 @@ HEAD = """\
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
 # Other people's text, stored results, and the two files that must name the terms.
 LEFT_OUT = (
-    "book/_static/vendor/",
-    "book/references.bib",
-    "book/style.md",
-    "benchmarks/results/",
-    "results/",
-    "requirements.txt",
+    *("book/_static/vendor/", "book/references.bib", "book/style.md"),
+    *("benchmarks/results/", "results/", "requirements.txt"),
     "tests/book/test_terms.py",
 )
 

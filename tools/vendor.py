@@ -90,13 +90,8 @@ def refresh(folder: Path = VENDOR) -> None:
 
 def _fetch(package: Package, temporary: Path) -> Path:
     """Download a package with the recorded integrity, and unpack it."""
-    done = subprocess.run(
-        ["npm", "pack", "--json", "--silent", package.spec],
-        cwd=temporary,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = ["npm", "pack", "--json", "--silent", package.spec]
+    done = subprocess.run(command, cwd=temporary, check=True, stdout=subprocess.PIPE)
     (packed,) = json.loads(done.stdout)
     if packed["integrity"] != package.integrity:
         raise ValueError(f"{package.spec} has integrity {packed['integrity']}")

@@ -76,12 +76,7 @@ def enumerate_states(
     Returns
     -------
     states
-        All ``n_states**n_sites``; row k has the digits of k.
-
-    Raises
-    ------
-    InputError
-        If the states number more than 2**24.
+        All ``n_states**n_sites``, at most 2**24; row k has the digits of k.
 
     Examples
     --------

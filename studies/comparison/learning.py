@@ -18,16 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut import losses
+from ebmtut import data, losses
 from ebmtut.checks import DivergenceError
-from ebmtut.data import (
-    DensityData,
-    binarize,
-    density_extent,
-    density_log_prob,
-    ising_samples,
-    sample_density,
-)
 from ebmtut.data.images import small_digits
 from ebmtut.energies import (
     RBM,
@@ -47,15 +39,8 @@ from ebmtut.metrics import grid_log_partition, rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import block_gibbs, gwg, ising_gibbs, mala, run_chain
 from ebmtut.states import enumerate_states
-from studies.comparison.shared import (
-    SEEDS,
-    Grid,
-    command_line,
-    interrupted,
-    padded,
-    store,
-    tuned,
-)
+from studies.comparison import shared
+from studies.comparison.shared import Grid
 
 BATCH = 128
 #: Negatives of energy discrepancy, sweeps of PMP, moves of GWG or Langevin in a chain.
@@ -173,12 +158,11 @@ def chains(move: Move, cost: float, grid: Grid) -> dict[str, Method]:
 
 def bit_methods(
     n_sites: int,
-    move: Move,
-    cost: float,
     rates: tuple[float, ...],
+    sweep_cost: int = 0,
     eps: tuple[float, ...] = (0.05, 0.2),
 ) -> dict[str, Method]:
-    """The methods for bits; a chain's moves and their cost, and the options."""
+    """The methods for bits; with couplings a chain makes a sweep, else ten moves."""
     grid, ring = {"rate": rates}, 3.0 * (n_sites + 1)
 
     def conditional(of: Callable[..., Tensor]) -> Method:
@@ -188,13 +172,21 @@ def bit_methods(
         return discrepancy(losses.Bernoulli(eps))
 
     few, neighbours = 1 + N_NEGATIVES, 1 + min(N_NEGATIVES, n_sites)
+    move, cost = (sweep, sweep_cost) if sweep_cost else (single_flips, 3 * N_MOVES)
+    matching = Method(partial(contrast, False, messages), grid, math.nan)
     return {
         "ED-Bern": Method(flips, {**grid, "eps": eps}, 3.0 * few),
         "ED-Grid": Method(lambda: discrepancy(losses.Grid()), grid, 3.0 * neighbours),
         "PL": conditional(losses.pseudo_likelihood_loss),
         "ratio matching": conditional(losses.ratio_matching_loss),
         **chains(move, cost, grid),
+        **({"PMP": matching} if sweep_cost else {}),
     }
+
+
+def independent_nll(x: Tensor, means: Tensor) -> Tensor:
+    """Negative log-likelihood of each state under independent bits."""
+    return -(x @ means.log() + (1 - x) @ (1 - means).log())
 
 
 def batches(x: Tensor) -> Callable[[torch.Generator], Tensor]:
@@ -206,7 +198,7 @@ def batches(x: Tensor) -> Callable[[torch.Generator], Tensor]:
 def spins(side: int, sigma: float, n_data: int, seed: int) -> Tensor:
     """Sample a lattice once for all methods."""
     source = stream("data of the comparison", seed)
-    return ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+    return data.ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
 
 
 def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
@@ -219,15 +211,11 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         return rmse(found, truth[pairs[0], pairs[1]])
 
     zero = torch.zeros(side**2, side**2)
-    rates = (1e-3, 4e-3, 1.6e-2)
-    methods = bit_methods(side**2, sweep, float(side**2), rates)
-    matching = partial(contrast, False, messages)
-    methods["PMP"] = Method(matching, {"rate": rates}, math.nan)
     return Problem(
         lambda g: Ising(zero, learnable=True),
         lambda seed: batches(spins(side, sigma, n_data, seed)),
         error,
-        methods,
+        bit_methods(side**2, (1e-3, 4e-3, 1.6e-2), side**2),
         error(Ising(zero)),
         "RMSE of the couplings",
         budget=2.0,
@@ -236,7 +224,7 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
 
 def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
     """Digits of 8 x 8 bits by an RBM; the error is the exact NLL of held-out ones."""
-    x = binarize(small_digits().images)
+    x = data.binarize(small_digits().images)
     order = stream("data of the comparison", 0)
     train, held_out = x[torch.randperm(len(x), generator=order)].split(
         [n_train, len(x) - n_train]
@@ -256,16 +244,12 @@ def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
         return float(model(held_out).double().mean() + log_z)
 
     rates = (4e-3, 1.6e-2, 6.4e-2)
-    methods = bit_methods(n_sites, sweep, n_sites + n_hidden, rates, (0.02, 0.1))
-    matching = partial(contrast, False, messages)
-    methods["PMP"] = Method(matching, {"rate": rates}, math.nan)
-    independent = held_out @ means.log() + (1 - held_out) @ (1 - means).log()
     return Problem(
         new_model,
         lambda seed: batches(train),
         error,
-        methods,
-        -float(independent.mean()),
+        bit_methods(n_sites, rates, n_sites + n_hidden, (0.02, 0.1)),
+        float(independent_nll(held_out, means).mean()),
         "NLL of held-out digits [nats]",
     )
 
@@ -275,11 +259,11 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
     n = 2**n_bits
     axis = torch.arange(n)
     gray = axis ^ (axis >> 1)
-    line = ((axis.double() + 0.5) / n * 2 - 1) * density_extent(name)
+    line = ((axis.double() + 0.5) / n * 2 - 1) * data.density_extent(name)
     points = torch.cartesian_prod(line, line)
     log_p = torch.full((n, n), -math.inf, dtype=torch.double)
     place = torch.cartesian_prod(gray, gray)
-    log_p[place[:, 0], place[:, 1]] = density_log_prob(name, points)
+    log_p[place[:, 0], place[:, 1]] = data.density_log_prob(name, points)
     p = log_p.flatten().softmax(0)
     states = enumerate_states(2 * n_bits, dtype=torch.float32)
     cumulative, held = p.cumsum(0), p > 0
@@ -299,39 +283,35 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
         return kl((-energies.double()).log_softmax(0))
 
     means = (p @ states.double()).clamp(1e-6, 1 - 1e-6)
-    bits = states.double()
-    independent = bits @ means.log() + (1 - bits) @ (1 - means).log()
     return Problem(
         lambda g: MLPEnergy(2 * n_bits, 32, 3, generator=g),
         lambda seed: sample,
         error,
-        bit_methods(2 * n_bits, single_flips, 3.0 * N_MOVES, (1.6e-2, 3.2e-2, 6.4e-2)),
-        kl(independent),
+        bit_methods(2 * n_bits, (1.6e-2, 3.2e-2, 6.4e-2)),
+        kl(-independent_nll(states.double(), means)),
         "KL to the data [nats]",
     )
 
 
 def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
     """A density of the plane in 32 bits; the error is the KL, log Z by a grid."""
-    data = DensityData(name)
-    n_sites, source = data.n_sites, stream("data of the comparison", 0)
-    held_out = data.sample_bits(n_held_out, generator=source)
+    density = data.DensityData(name)
+    n_sites, source = density.n_sites, stream("data of the comparison", 0)
+    held_out = density.sample_bits(n_held_out, generator=source)
 
     @torch.no_grad()
     def error(model: nn.Module) -> float:
         of = {"n_samples": 50_000, "generator": make_generator(0)}
         log_z = grid_log_partition(model, **of).log_partition.value
-        return float(model(held_out).double().mean()) + log_z - data.entropy
+        return float(model(held_out).double().mean()) + log_z - density.entropy
 
     means = held_out.mean(0).clamp(1e-6, 1 - 1e-6)
-    independent = held_out @ means.log() + (1 - held_out) @ (1 - means).log()
-    rates = (4e-3, 1.6e-2, 6.4e-2)
     return Problem(
         lambda g: MLPEnergy(n_sites, 64, 3, generator=g),
-        lambda seed: lambda g: data.sample_bits(BATCH, generator=g),
+        lambda seed: lambda g: density.sample_bits(BATCH, generator=g),
         error,
-        bit_methods(n_sites, single_flips, 3.0 * N_MOVES, rates),
-        -float(independent.mean()) - data.entropy,
+        bit_methods(n_sites, (4e-3, 1.6e-2, 6.4e-2)),
+        float(independent_nll(held_out, means).mean()) - density.entropy,
         "KL to the data [nats]",
     )
 
@@ -342,7 +322,7 @@ def plane(name: str, hidden: int = 64, n_levels: int = 6) -> Problem:
     rates = {"rate": (1e-3, 4e-3, 1.6e-2)}
 
     def sample(g: torch.Generator) -> Tensor:
-        return (sample_density(name, BATCH, generator=g) / planes.SCALE).float()
+        return (data.sample_density(name, BATCH, generator=g) / planes.SCALE).float()
 
     def recovery(method: str) -> Loss:
         config = planes.PlaneConfig()
@@ -444,29 +424,23 @@ def curve(
 
 
 def study(name: str) -> None:
-    """Tune every method on one problem, run it with three seeds, store the curves.
-
-    What an interrupted run of the same commit has stored is not run again.
-    """
-    began = time.time()
+    """Tune and run every method on one problem, and store the curves."""
     problem = PROBLEMS[name]()
-    table, arrays = interrupted(f"learning {name}")
-    scalars = {"methods": table, "columns": COLUMNS, "shown": "error"}
-    scalars |= {"references": {"baseline": {"error": problem.baseline}}}
-    scalars |= {"measure": problem.measure}
-    config = {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES}
-    for method in [name for name in problem.methods if name not in table]:
-        options, tried = tuned(
-            lambda o, s, m=method: curve(problem, m, o, s, FRACTIONS[-2:]),
-            problem.methods[method].grid,
-            COLUMNS.index("error"),
-            "rate",
-        )
-        runs = padded([curve(problem, method, options, seed) for seed in SEEDS])
-        arrays[method], table[method] = runs, {"options": options, "tried": tried}
-        print(name, method, options, runs[:, -1, [0, -1]].tolist(), flush=True)
-        store(f"learning {name}", config, scalars, arrays, began)
+    shared.study(
+        f"learning {name}",
+        {method: how.grid for method, how in problem.methods.items()},
+        partial(curve, problem),
+        {
+            "columns": COLUMNS,
+            "shown": "error",
+            "references": {"baseline": {"error": problem.baseline}},
+            "measure": problem.measure,
+        },
+        {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES},
+        trial=partial(curve, problem, fractions=FRACTIONS[-2:]),
+        beyond="rate",
+    )
 
 
 if __name__ == "__main__":
-    command_line(__doc__, PROBLEMS, study)
+    shared.command_line(__doc__, PROBLEMS, study)

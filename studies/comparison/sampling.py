@@ -9,54 +9,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut import flows
+from ebmtut import energies, exact, flows, samplers
 from ebmtut.data import random_graphs
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    Energy,
-    LatticeIsing,
-    MaxIndependentSet,
-    PairwiseGraph,
-    lattice_adjacency,
-)
-from ebmtut.exact import (
-    exact_log_partition,
-    exact_probabilities,
-    torus_correlations,
-    torus_log_partition,
-)
+from ebmtut.energies import BoltzmannMachine, LatticeIsing
 from ebmtut.experiments.comparison import spin_glass
-from ebmtut.experiments.dnfs.lattices import (
-    EnergyDistribution,
-    distribution_distance,
-    energy_distribution,
-    pair_products,
-)
+from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.recipes import CRITICAL
 from ebmtut.experiments.experiment import stream
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, make_generator
-from ebmtut.samplers import (
-    annealed_importance_sampling,
-    boltzmann_gibbs,
-    boltzmann_gwg,
-    dmala,
-    ising_gibbs,
-    run_chain,
-)
 from ebmtut.states import enumerate_states
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
-from studies.comparison.shared import SEEDS, Grid, command_line, padded, store, tuned
+from studies.comparison import shared
+from studies.comparison.shared import SEEDS, Grid
 
 N_SAMPLES = 1000
 #: CPU seconds after which no longer run is begun.
@@ -67,110 +40,145 @@ N_TRAIN, BATCH = 200, 256
 COLUMNS = ("steps", "seconds", "evaluations", "energy", "pairs", "log Z")
 
 
-@dataclass
-class Problem:
-    """An energy, and what is known exactly."""
-
-    energy: Energy
-    pairwise: BoltzmannMachine | PairwiseGraph
-    distribution: EnergyDistribution
-    log_partition: float
-    #: Exact means of `statistics`.
-    means: np.ndarray
-    #: The error that the page draws: "energy" or "pairs".
-    shown: str
-    side: int = 0
-    states: Tensor | None = None
-    log_p: Tensor | None = None
-
-    def statistics(self, x: Tensor) -> np.ndarray:
-        """Correlations by distance on a lattice, else all products of two bits."""
-        if self.side:
-            return pair_products(x, self.side).double().numpy()
-        upper = torch.triu_indices(x.shape[1], x.shape[1])
-        return (x[:, upper[0]] * x[:, upper[1]]).double().numpy()
-
-    def sweep(self, x: Tensor, t: float, *, generator: torch.Generator, n: int = 1):
-        """Make compiled Gibbs sweeps at inverse temperature t of the path."""
-        if self.side:
-            lattice = LatticeIsing(self.side, t * self.energy.sigma)
-            return ising_gibbs(lattice, x, n, generator=generator)
-        dense = self.energy
-        scaled = BoltzmannMachine(t * dense.weight.detach(), t * dense.bias.detach())
-        return boltzmann_gibbs(scaled, x, n, generator=generator)
-
-
 class Samples(NamedTuple):
     """Samples, their log-weights with log Z of the start, and evaluations of one."""
 
     x: Tensor
     evaluations: float
     log_weights: Tensor | None = None
-    training: tuple[float, float] = (0.0, 0.0)
 
 
-def lattice(sigma: float) -> Problem:
-    """Ising lattice of 10 x 10 spins."""
-    side = 10
-    energy = LatticeIsing(side, sigma)
-    edges = lattice_adjacency(side).triu().nonzero().T
-    dense = BoltzmannMachine.from_ising(energy.to_dense(torch.float32))
-    graph = PairwiseGraph(edges, dense.weight.detach()[edges[0], edges[1]], dense.bias)
-    means = torus_correlations(side, side, 2 * sigma)[1:]
-    return Problem(
-        energy,
-        graph,
-        energy_distribution(side, sigma),
-        torus_log_partition(side, side, 2 * sigma),
-        means.numpy(),
-        "energy",
-        side,
-    )
+class Problem:
+    """An energy, and what is known exactly."""
+
+    energy: energies.Energy
+    #: The same energy, as PMP and GWG take it.
+    pairwise: BoltzmannMachine | energies.PairwiseGraph
+    distribution: lattices.EnergyDistribution
+    log_partition: float
+    #: Means of the bits, and of `statistics`.
+    bit_means: Tensor
+    means: np.ndarray
+    #: The error that the page draws: "energy" or "pairs".
+    shown: str
+
+    def start(self, generator: torch.Generator, n: int = N_SAMPLES) -> Tensor:
+        """Sample uniform bits."""
+        return AnnealingPath(self.energy).sample_start(n, generator=generator)
+
+    def energy_error(self, found: np.ndarray, log_w: np.ndarray | None = None) -> float:
+        """Wasserstein distance to the exact energies, in their standard deviations."""
+        levels, p = self.distribution
+        spread = math.sqrt(p @ levels**2 - (p @ levels) ** 2)
+        return lattices.distribution_distance(found, self.distribution, log_w) / spread
 
 
-def enumerated(model: BoltzmannMachine, n_levels: int = 4000) -> Problem:
+class Lattice(Problem):
+    """Ising lattice of 10 x 10 spins; means are correlations by distance."""
+
+    def __init__(self, sigma: float, side: int = 10) -> None:
+        self.energy, self.side, self.shown = LatticeIsing(side, sigma), side, "energy"
+        edges = energies.lattice_adjacency(side).triu().nonzero().T
+        dense = BoltzmannMachine.from_ising(self.energy.to_dense(torch.float32))
+        coupling = dense.weight.detach()[edges[0], edges[1]]
+        self.pairwise = energies.PairwiseGraph(edges, coupling, dense.bias)
+        self.distribution = lattices.energy_distribution(side, sigma)
+        self.log_partition = exact.torus_log_partition(side, side, 2 * sigma)
+        self.bit_means = torch.full((side**2,), 0.5)
+        self.means = exact.torus_correlations(side, side, 2 * sigma)[1:].numpy()
+
+    def statistics(self, x: Tensor) -> np.ndarray:
+        """Products of two spins by their distance."""
+        return lattices.pair_products(x, self.side).double().numpy()
+
+    def sweep(
+        self, x: Tensor, t: float, *, generator: torch.Generator, n: int = 1
+    ) -> Tensor:
+        """Make compiled Gibbs sweeps at inverse temperature t of the path."""
+        lattice = LatticeIsing(self.side, t * self.energy.sigma)
+        return samplers.ising_gibbs(lattice, x, n, generator=generator)
+
+    def network(self, **how: Any) -> torch.nn.Module:
+        """Make the rates of a flow."""
+        return flows.OddLatticeNetwork(self.side, n_hidden=32, **how)
+
+    def exact_errors(self, seed: int, generator: torch.Generator) -> list[float]:
+        """Errors of independent samples, of which only the energies are known."""
+        levels, p = self.distribution
+        p = torch.from_numpy(p)
+        pick = torch.multinomial(p, N_SAMPLES, True, generator=generator)
+        return [self.energy_error(levels[pick]), math.nan, math.nan]
+
+
+class Enumerated(Problem):
     """A dense model of few bits, all states of which are listed."""
-    n = model.n_sites
-    log_p = exact_probabilities(model, n)
-    p = log_p.exp()
-    states = enumerate_states(n, dtype=torch.float32)
-    levels = -log_p - float(exact_log_partition(model, n))
-    low, high = float(levels.min()), float(levels.max())
-    bins = ((levels - low) / (high - low) * (n_levels - 1)).long()
-    chances = torch.zeros(n_levels, dtype=torch.double).index_add_(0, bins, p)
-    sums = torch.zeros(n_levels, dtype=torch.double).index_add_(0, bins, p * levels)
-    filled = chances > 0
-    distribution = EnergyDistribution(
-        (sums / chances)[filled].numpy(), chances[filled].numpy()
-    )
-    second = states.T.double() @ (p[:, None] * states.double())
-    upper = torch.triu_indices(n, n)
-    return Problem(
-        model,
-        model,
-        distribution,
-        float(exact_log_partition(model, n)),
-        second[upper[0], upper[1]].numpy(),
-        "pairs",
-        states=states,
-        log_p=log_p,
-    )
+
+    def __init__(self, model: BoltzmannMachine, n_levels: int = 4000) -> None:
+        self.energy = self.pairwise = model
+        self.shown = "pairs"
+        n = model.n_sites
+        self.log_p = exact.exact_probabilities(model, n)
+        self.log_partition = float(exact.exact_log_partition(model, n))
+        self.states = enumerate_states(n, dtype=torch.float32)
+        p, values = self.log_p.exp(), -self.log_p - self.log_partition
+        low, high = float(values.min()), float(values.max())
+        bins = ((values - low) / (high - low) * (n_levels - 1)).long()
+        empty = torch.zeros(n_levels, dtype=torch.double)
+        chances, sums = (empty.index_add(0, bins, of) for of in (p, p * values))
+        held = chances > 0
+        levels = (sums / chances)[held].numpy()
+        self.distribution = lattices.EnergyDistribution(levels, chances[held].numpy())
+        second = self.states.T.double() @ (p[:, None] * self.states.double())
+        self.bit_means = (p @ self.states.double()).float()
+        upper = torch.triu_indices(n, n)
+        self.means = second[upper[0], upper[1]].numpy()
+
+    def statistics(self, x: Tensor) -> np.ndarray:
+        """All products of two bits."""
+        upper = torch.triu_indices(x.shape[1], x.shape[1])
+        return (x[:, upper[0]] * x[:, upper[1]]).double().numpy()
+
+    def sweep(
+        self, x: Tensor, t: float, *, generator: torch.Generator, n: int = 1
+    ) -> Tensor:
+        """Make compiled Gibbs sweeps at inverse temperature t of the path."""
+        weight, bias = (
+            t * of.detach() for of in (self.energy.weight, self.energy.bias)
+        )
+        return samplers.boltzmann_gibbs(
+            BoltzmannMachine(weight, bias), x, n, generator=generator
+        )
+
+    def network(self, **how: Any) -> torch.nn.Module:
+        """Make the rates of a flow."""
+        return flows.HollowMLP(self.energy.n_sites, **how)
+
+    def exact_samples(self, seed: int) -> Tensor:
+        """Independent samples."""
+        p = self.log_p.exp().numpy()
+        places = np.random.default_rng(seed).random(N_SAMPLES) * p.sum()
+        index = np.searchsorted(p.cumsum(), places).clip(max=len(p) - 1)
+        return self.states[torch.from_numpy(index)]
+
+    def exact_errors(self, seed: int, generator: torch.Generator) -> list[float]:
+        """Errors of independent samples."""
+        return errors(self, Samples(self.exact_samples(seed), 0))
 
 
-def glass(n: int = 18, strength: float = 3.0) -> Problem:
+def glass(n: int = 18, strength: float = 3.0) -> Enumerated:
     """Dense spin glass, enumerated."""
-    return enumerated(spin_glass(n, strength))
+    return Enumerated(spin_glass(n, strength))
 
 
-def independent_sets(n: int = 18, beta: float = 10.0) -> Problem:
+def independent_sets(n: int = 18, beta: float = 10.0) -> Enumerated:
     """Independent sets of one random graph, with the energy of chapter 5."""
     graphs = random_graphs("erdos-renyi", 1, n, n, generator=make_generator(0))
-    sets = MaxIndependentSet(graphs, inverse_temperature=beta)
+    sets = energies.MaxIndependentSet(graphs, inverse_temperature=beta)
     weight = -beta * sets.penalty * graphs.adjacency[0]
-    return enumerated(BoltzmannMachine(weight, torch.full((n,), beta)))
+    return Enumerated(BoltzmannMachine(weight, torch.full((n,), beta)))
 
 
-def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Problem:
+def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Enumerated:
     """RBM with its hidden bits, trained on bars and stripes by exact likelihood."""
     lines = enumerate_states(side, dtype=torch.float32)
     bars = lines[:, :, None].expand(-1, side, side)
@@ -178,7 +186,7 @@ def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Problem:
     generator = make_generator(1)
     n = side**2
     weight = 0.5 * torch.randn(n_hidden, n, generator=generator)
-    model = RBM(weight, torch.zeros(n_hidden), torch.zeros(n), learnable=True)
+    model = energies.RBM(weight, torch.zeros(n_hidden), torch.zeros(n), learnable=True)
     states = enumerate_states(n, dtype=torch.float32)
     adam = torch.optim.Adam(model.parameters(), 0.05)
     for _ in range(n_steps):
@@ -189,59 +197,55 @@ def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Problem:
     joint = torch.zeros(n + n_hidden, n + n_hidden)
     joint[n:, :n] = model.weight.detach()
     bias = torch.cat([model.visible_bias, model.hidden_bias]).detach()
-    return enumerated(BoltzmannMachine(joint + joint.T, bias))
+    return Enumerated(BoltzmannMachine(joint + joint.T, bias))
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "lattice critical": lambda: lattice(CRITICAL),
+    "lattice critical": lambda: Lattice(CRITICAL),
     "spin glass": glass,
-    "lattice 0.1": lambda: lattice(0.1),
-    "lattice 0.3": lambda: lattice(0.3),
+    "lattice 0.1": lambda: Lattice(0.1),
+    "lattice 0.3": lambda: Lattice(0.3),
     "independent sets": independent_sets,
     "RBM": rbm,
 }
 
 
-def start(problem: Problem, n: int, generator: torch.Generator) -> Tensor:
-    """Sample uniform bits."""
-    return AnnealingPath(problem.energy).sample_start(n, generator=generator)
-
-
-def gibbs(problem: Problem, n_steps: int, seed: int) -> Samples:
+def gibbs(problem: Problem, n_steps: int, generator: torch.Generator) -> Samples:
     """T sweeps."""
-    generator = make_generator(seed)
-    x = start(problem, N_SAMPLES, generator)
-    x = problem.sweep(x, 1.0, generator=generator, n=n_steps)
+    x = problem.sweep(problem.start(generator), 1.0, generator=generator, n=n_steps)
     return Samples(x, n_steps * problem.energy.n_sites)
 
 
-def gibbs_with_gradients(problem: Problem, n_steps: int, seed: int) -> Samples:
+def gibbs_with_gradients(
+    problem: Problem, n_steps: int, generator: torch.Generator
+) -> Samples:
     """T moves of a single bit; an evaluation and a gradient for each."""
-    generator = make_generator(seed)
-    x = start(problem, N_SAMPLES, generator)
-    model = problem.pairwise
+    x, model = problem.start(generator), problem.pairwise
     dense = model if isinstance(model, BoltzmannMachine) else model.dense()
-    return Samples(boltzmann_gwg(dense, x, n_steps, generator=generator), 3 * n_steps)
-
-
-def langevin(problem: Problem, n_steps: int, seed: int, step_size: float) -> Samples:
-    """T steps of DMALA; an evaluation and a gradient for each."""
-    generator = make_generator(seed)
-    x = start(problem, N_SAMPLES, generator)
-    sampler = dmala(problem.energy, step_size, ratios="exact")
-    x = run_chain(sampler, x, n_steps, generator=generator).x_final
+    x = samplers.boltzmann_gwg(dense, x, n_steps, generator=generator)
     return Samples(x, 3 * n_steps)
 
 
-def tempering(problem: Problem, n_steps: int, seed: int, n_replicas: int) -> Samples:
+def langevin(
+    problem: Problem, n_steps: int, generator: torch.Generator, step_size: float
+) -> Samples:
+    """T steps of DMALA; an evaluation and a gradient for each."""
+    sampler = samplers.dmala(problem.energy, step_size, ratios="exact")
+    x = problem.start(generator)
+    x = samplers.run_chain(sampler, x, n_steps, generator=generator).x_final
+    return Samples(x, 3 * n_steps)
+
+
+def tempering(
+    problem: Problem, n_steps: int, generator: torch.Generator, n_replicas: int
+) -> Samples:
     """T rounds of parallel tempering: a sweep at each temperature, then exchanges.
 
     Inverse temperatures are k / R of the target's. Neighbours exchange their states
     with probability min(1, exp((b_k - b_l)(E_k - E_l))), even and odd pairs in turn.
     """
-    generator = make_generator(seed)
     n, n_sites = N_SAMPLES, problem.energy.n_sites
-    x = start(problem, n_replicas * n, generator).view(n_replicas, n, n_sites)
+    x = problem.start(generator, n_replicas * n).view(n_replicas, n, n_sites)
     betas = torch.arange(1, n_replicas + 1) / n_replicas
     for step in range(n_steps):
         swept = [
@@ -249,9 +253,9 @@ def tempering(problem: Problem, n_steps: int, seed: int, n_replicas: int) -> Sam
             for y, b in zip(x, betas, strict=True)
         ]
         x = torch.stack(swept)
-        energies = problem.energy(x.flatten(0, 1)).view(n_replicas, n)
+        levels = problem.energy(x.flatten(0, 1)).view(n_replicas, n)
         low = torch.arange(step % 2, n_replicas - 1, 2)
-        gain = (energies[low + 1] - energies[low]) / n_replicas
+        gain = (levels[low + 1] - levels[low]) / n_replicas
         swap = torch.rand(len(low), n, generator=generator).log() < gain
         pair = x[low], x[low + 1]
         x[low] = torch.where(swap[..., None], pair[1], pair[0])
@@ -262,50 +266,36 @@ def tempering(problem: Problem, n_steps: int, seed: int, n_replicas: int) -> Sam
 
 
 def annealing(
-    problem: Problem, n_steps: int, seed: int, n_sweeps: int, resample: float
+    problem: Problem, n_steps: int, generator: torch.Generator, resample: float
 ) -> Samples:
     """T temperatures of annealed importance sampling, or of sequential Monte Carlo."""
     path = AnnealingPath(problem.energy)
-
-    def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
-        return problem.sweep(x, t, generator=generator, n=n_sweeps)
-
-    found = annealed_importance_sampling(
+    found = samplers.annealed_importance_sampling(
         path,
-        kernel,
+        problem.sweep,
         N_SAMPLES,
         n_steps,
-        generator=make_generator(seed),
+        generator=generator,
         resample_below=resample,
     )
-    evaluations = n_steps * (n_sweeps * problem.energy.n_sites + 1)
-    return Samples(found.x, evaluations, found.log_weights + path.log_partition_start)
+    log_weights = found.log_weights + path.log_partition_start
+    return Samples(found.x, n_steps * (problem.energy.n_sites + 1), log_weights)
 
 
-def messages(problem: Problem, n_steps: int, seed: int, damping: float) -> Samples:
+def messages(
+    problem: Problem, n_steps: int, generator: torch.Generator, damping: float
+) -> Samples:
     """T sweeps of perturb-and-max-product, which a black box does not permit."""
-    x = perturb_and_max_product(
-        problem.pairwise,
-        N_SAMPLES,
-        n_steps,
-        damping=damping,
-        generator=make_generator(seed),
-    )
+    how: Any = {"damping": damping, "generator": generator}
+    x = perturb_and_max_product(problem.pairwise, N_SAMPLES, n_steps, **how)
     return Samples(x, math.nan)
 
 
 @cache
-def trained_flow(name: str, seed: int, rate: float) -> tuple[Any, float]:
+def trained_flow(problem: Problem, seed: int, rate: float) -> tuple[Any, float]:
     """Train a flow with Gibbs sweeps in its rollouts; rate 0 is the untrained one."""
-    problem, generator = PROBLEMS_READY[name], make_generator(seed)
-    n_sites = problem.energy.n_sites
-    network: torch.nn.Module = (
-        flows.OddLatticeNetwork(
-            problem.side, n_hidden=32, width=32, generator=generator
-        )
-        if problem.side
-        else flows.HollowMLP(n_sites, width=32, generator=generator)
-    )
+    generator = make_generator(seed)
+    network = problem.network(width=32, generator=generator)
     flow = flows.Flow(AnnealingPath(problem.energy), network, rates="reversible")
     if not rate:
         return flow, 0.0
@@ -321,23 +311,25 @@ def trained_flow(name: str, seed: int, rate: float) -> tuple[Any, float]:
     return found.flow, found.cpu_seconds
 
 
-#: Problems by name, made once.
-PROBLEMS_READY: dict[str, Problem] = {}
-
-
-def flow(problem: Problem, n_steps: int, seed: int, rate: float) -> Samples:
+def flow(
+    problem: Problem, n_steps: int, generator: torch.Generator, rate: float
+) -> Samples:
     """T time steps of a flow; the log-ratios of all neighbours, and the network."""
-    name = next(k for k, v in PROBLEMS_READY.items() if v is problem)
-    trained, seconds = trained_flow(name, seed, rate)
-    found = flows.simulate(trained, N_SAMPLES, n_steps, generator=make_generator(seed))
-    per_step = problem.energy.n_sites + 2
-    start_log_z = trained.path.log_partition_start
-    # Training: 3 rollouts of 128 x 33 states with sweeps; a gradient counts twice more.
+    trained, _ = trained_flow(problem, generator.initial_seed(), rate)
+    found = flows.simulate(trained, N_SAMPLES, n_steps, generator=generator)
+    log_weights = found.log_weights + trained.path.log_partition_start
+    return Samples(found.x, n_steps * (problem.energy.n_sites + 2), log_weights)
+
+
+def training(problem: Problem, rate: float) -> list[tuple[float, float]]:
+    """Seconds of training, and evaluations for each of 1,000 samples, by seed."""
+    if not rate:
+        return [(0.0, 0.0) for _ in SEEDS]
+    # Rollouts of 128 x 33 states with sweeps, one for 100 steps; a gradient counts
+    # twice more.
     n_states = -(-N_TRAIN // 100) * 128 * 33 * 2 + N_TRAIN * BATCH * 3
-    spent = n_states * per_step / N_SAMPLES if rate else 0.0
-    return Samples(
-        found.x, n_steps * per_step, found.log_weights + start_log_z, (seconds, spent)
-    )
+    spent = n_states * (problem.energy.n_sites + 2) / N_SAMPLES
+    return [(trained_flow(problem, seed, rate)[1], spent) for seed in SEEDS]
 
 
 #: Method, first T, and the options that are tuned.
@@ -346,8 +338,8 @@ METHODS: dict[str, tuple[Callable[..., Samples], int, Grid]] = {
     "GWG": (gibbs_with_gradients, 8, {}),
     "DMALA": (langevin, 1, {"step_size": (0.3, 1.0)}),
     "tempering": (tempering, 1, {"n_replicas": (3, 8)}),
-    "AIS": (annealing, 2, {"n_sweeps": (1,), "resample": (0.0,)}),
-    "SMC": (annealing, 2, {"n_sweeps": (1,), "resample": (0.5,)}),
+    "AIS": (annealing, 2, {"resample": (0.0,)}),
+    "SMC": (annealing, 2, {"resample": (0.5,)}),
     "PMP": (messages, 1, {"damping": (0.0, 0.5)}),
     "flow": (flow, 4, {"rate": (2e-3, 6e-3)}),
     "untrained flow": (flow, 4, {"rate": (0.0,)}),
@@ -357,101 +349,76 @@ LONGEST = 4096
 
 def errors(problem: Problem, found: Samples) -> list[float]:
     """Error of the energy distribution (in standard deviations), of pairs, of log Z."""
-    levels, chances = problem.distribution
-    spread = math.sqrt(chances @ levels**2 - (chances @ levels) ** 2)
-    energies = problem.energy(found.x).double().numpy()
-    log_w, log_z = None, math.nan
-    weights = np.full(len(energies), 1 / len(energies))
+    log_w, log_z = np.zeros(len(found.x)), math.nan
     if found.log_weights is not None:
         log_w = found.log_weights.double().numpy()
-        weights = np.exp(log_w - log_w.max())
-        log_z = float(np.log(weights.mean()) + log_w.max()) - problem.log_partition
-        weights = weights / weights.sum()
-    distance = distribution_distance(energies, problem.distribution, log_w) / spread
-    off = weights @ problem.statistics(found.x) - problem.means
-    return [distance, math.sqrt(float(np.mean(off**2))), abs(log_z)]
+        mean = float(np.log(np.exp(log_w - log_w.max()).mean()) + log_w.max())
+        log_z = abs(mean - problem.log_partition)
+    weights = np.exp(log_w - log_w.max())
+    off = weights / weights.sum() @ problem.statistics(found.x) - problem.means
+    apart = problem.energy_error(problem.energy(found.x).double().numpy(), log_w)
+    return [apart, math.sqrt(float(np.mean(off**2))), log_z]
 
 
-def curve(problem: Problem, method: str, options: dict[str, Any], seed: int):
+def curve(
+    problem: Problem, method: str, options: dict[str, Any], seed: int
+) -> np.ndarray:
     """Errors of T = first, 2 first, ... steps, until the budget is spent."""
     run, n_steps, _ = METHODS[method]
-    run(problem, n_steps, seed, **options)  # compiles, and trains a flow
+    run(problem, n_steps, make_generator(seed), **options)  # compiles, trains a flow
     rows, seconds = [], 0.0
     while seconds < BUDGET and n_steps <= LONGEST * (8 if method == "GWG" else 1):
         began = time.process_time()
-        found = run(problem, n_steps, seed, **options)
+        found = run(problem, n_steps, make_generator(seed), **options)
         seconds = time.process_time() - began
         rows.append([n_steps, seconds, found.evaluations, *errors(problem, found)])
         n_steps *= 2
-    return np.array(rows), found.training
+    return np.array(rows)
 
 
-def exact_samples(problem: Problem, seed: int) -> Tensor | None:
-    """Independent samples, where all states are listed."""
-    if problem.log_p is None or problem.states is None:
-        return None
-    p = problem.log_p.exp().numpy()
-    places = np.random.default_rng(seed).random(N_SAMPLES) * p.sum()
-    index = np.searchsorted(p.cumsum(), places).clip(max=len(p) - 1)
-    return problem.states[torch.from_numpy(index)]
+def independent_errors(problem: Problem, generator: torch.Generator) -> list[float]:
+    """Errors of independent bits with the exact means; of log Z, with their weights."""
+    means = problem.bit_means.expand(N_SAMPLES, -1)
+    x = bernoulli(means, generator=generator)
+    log_base = (x * means.log() + (1 - x) * (1 - means).log()).sum(1)
+    log_w = -problem.energy(x).double() - log_base.double()
+    plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
+    return [*plain[:2], weighted[2]]
 
 
-def references(problem: Problem) -> dict[str, dict[str, float | None]]:
-    """Mean errors of exact samples, and of independent bits with the exact means."""
-    n = problem.energy.n_sites
-    means = torch.full((n,), 0.5)
-    if problem.states is not None and problem.log_p is not None:
-        means = (problem.log_p.exp() @ problem.states.double()).float()
-    levels, chances = problem.distribution
-    rows: dict[str, list[list[float]]] = {"exact": [], "independent bits": []}
+def references(problem: Problem) -> dict[str, dict[str, float]]:
+    """Mean errors of twenty sets of exact samples, and of independent bits."""
+    exactly, independent = [], []
     for seed in range(20):
-        generator = stream("references of the comparison", seed)
-        exact = exact_samples(problem, seed)
-        if exact is None:  # of the lattice only the energy distribution is known
-            pick = torch.multinomial(
-                torch.from_numpy(chances), N_SAMPLES, True, generator=generator
-            )
-            spread = math.sqrt(chances @ levels**2 - (chances @ levels) ** 2)
-            off = distribution_distance(levels[pick], problem.distribution) / spread
-            rows["exact"].append([off, math.nan, math.nan])
-        else:
-            rows["exact"].append(errors(problem, Samples(exact, 0)))
-        x = bernoulli(means.expand(N_SAMPLES, n), generator=generator)
-        log_base = (x * means.log() + (1 - x) * (1 - means).log()).sum(1)
-        log_w = -problem.energy(x).double() - log_base.double()
-        plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
-        rows["independent bits"].append([*plain[:2], weighted[2]])
+        source = stream("references of the comparison", seed)
+        exactly.append(problem.exact_errors(seed, source))
+        independent.append(independent_errors(problem, source))
     return {
-        kind: {
-            name: None if math.isnan(value) else float(value)
-            for name, value in zip(COLUMNS[3:], np.mean(found, 0), strict=True)
-        }
-        for kind, found in rows.items()
+        kind: dict(zip(COLUMNS[3:], map(float, np.mean(rows, 0)), strict=True))
+        for kind, rows in {"exact": exactly, "independent bits": independent}.items()
     }
 
 
-def study(name: str, **store_options: Any) -> None:
+def study(name: str) -> None:
     """Tune and run every method on one problem, and store the curves."""
-    began = time.time()
-    problem = PROBLEMS_READY[name] = PROBLEMS[name]()
-    column = COLUMNS.index(problem.shown)
-    arrays, table = {}, {}
-    for method, (_, _, grid) in METHODS.items():
-        options, tried = tuned(
-            lambda o, s, m=method: curve(problem, m, o, s)[0], grid, column
-        )
-        runs = [curve(problem, method, options, seed) for seed in SEEDS]
-        arrays[method] = padded([rows for rows, _ in runs])
-        table[method] = {"options": options, "tried": tried}
-        table[method]["training"] = [training for _, training in runs]
-        last = arrays[method][:, :, [1, column]]
-        print(name, method, options, last[0, -1].tolist(), runs[0][1], flush=True)
-    scalars = {"methods": table, "references": references(problem)}
-    scalars |= {"shown": problem.shown, "columns": COLUMNS}
-    scalars |= {"log Z": problem.log_partition, "n_sites": problem.energy.n_sites}
-    config = {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN}
-    store(f"sampling {name}", config, scalars, arrays, began, **store_options)
+    problem = PROBLEMS[name]()
+    shared.study(
+        f"sampling {name}",
+        {method: grid for method, (_, _, grid) in METHODS.items()},
+        partial(curve, problem),
+        {
+            "references": references(problem),
+            "shown": problem.shown,
+            "columns": COLUMNS,
+            "log Z": problem.log_partition,
+            "n_sites": problem.energy.n_sites,
+        },
+        {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN},
+        told=lambda method, options: {
+            "training": training(problem, options.get("rate", 0.0))
+        },
+    )
 
 
 if __name__ == "__main__":
-    command_line(__doc__, PROBLEMS, study)
+    shared.command_line(__doc__, PROBLEMS, study)

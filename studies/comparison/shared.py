@@ -7,40 +7,35 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ebmtut.results import (
-    Result,
-    ResultNotFound,
-    collect_provenance,
-    load_result,
-    save_result,
-)
-from ebmtut.results.provenance import git_commit
+from ebmtut.results import Result, collect_provenance, save_result
 
 FOLDER = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
 TUNING_SEED = 100
 #: Options by name, and the values that tuning tries.
 Grid = Mapping[str, Sequence[Any]]
+Options = dict[str, Any]
 
 
-def settings(grid: Grid) -> Iterator[dict[str, Any]]:
+def settings(grid: Grid) -> Iterator[Options]:
     """Every combination of the values of a grid."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 
 
 def tuned(
-    run: Callable[[dict[str, Any], int], np.ndarray],
+    run: Callable[[Options, int], np.ndarray],
     grid: Grid,
     column: int,
     beyond: str = "",
-) -> tuple[dict[str, Any], list[tuple[dict[str, Any], float | None]]]:
+) -> tuple[Options, list[tuple[Options, float | None]]]:
     """Choose the setting with the lowest last error on the seed for tuning.
 
     The rule is the same for all methods: one run of each setting at the whole budget;
@@ -51,7 +46,7 @@ def tuned(
     waiting = list(settings(grid))
     if len(waiting) == 1:
         return waiting[0], []
-    tried: list[tuple[dict[str, Any], float | None]] = []
+    tried: list[tuple[Options, float | None]] = []
     best, options = math.inf, waiting[0]
     while waiting:
         for asked in waiting:
@@ -79,35 +74,38 @@ def padded(runs: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def identity(name: str) -> str:
-    """Name the stored curves of a problem."""
-    return "comparison/" + name.lower().replace(" ", "-").replace(".", "")
-
-
-def interrupted(name: str, root: Path = FOLDER) -> tuple[dict[str, Any], ...]:
-    """Return methods and curves that a run of the same commit has stored."""
-    try:
-        old = load_result(identity(name), "full", root)
-    except ResultNotFound:
-        return {}, {}
-    if old.provenance is None or old.provenance.commit != git_commit():
-        return {}, {}
-    return dict(old.scalars["methods"]), dict(old.arrays)
-
-
-def store(
+def study(
     name: str,
-    config: Mapping[str, Any],
+    grids: Mapping[str, Grid],
+    run: Callable[..., np.ndarray],
     scalars: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray],
-    began: float,
-    root: Path = FOLDER,
+    config: Mapping[str, Any],
+    *,
+    trial: Callable[..., np.ndarray] | None = None,
+    told: Callable[[str, Options], Options] = lambda method, options: {},
+    beyond: str = "",
 ) -> None:
-    """Store the curves of one problem with their provenance."""
+    """Tune every method on one problem, run it with three seeds, store the curves.
+
+    ``run(method, options, seed)`` gives a curve with the columns of ``scalars``,
+    ``trial`` is a cheaper one with the same last two points, and ``told(method,
+    options)`` is what else is stored.
+    """
+    began = time.time()
+    identity = "comparison/" + name.lower().replace(" ", "-").replace(".", "")
+    table: dict[str, Options] = {}
+    arrays: dict[str, np.ndarray] = {}
+    column = scalars["columns"].index(scalars["shown"])
+    for method, grid in grids.items():
+        options, tried = tuned(partial(trial or run, method), grid, column, beyond)
+        runs = padded([run(method, options, seed) for seed in SEEDS])
+        arrays[method] = runs.astype("float32")
+        table[method] = {"options": options, "tried": tried, **told(method, options)}
+        print(name, method, options, runs[:, -1, column].tolist(), flush=True)
     made = collect_provenance(seed=SEEDS[0], started=began)
-    kept = {key: value.astype("float32") for key, value in arrays.items()}
-    result = Result(identity(name), "full", dict(config), dict(scalars), kept, made)
-    print(save_result(result, root), flush=True)
+    stored = {**scalars, "methods": table}
+    result = Result(identity, "full", dict(config), stored, arrays, made)
+    print(save_result(result, FOLDER), flush=True)
 
 
 def command_line(

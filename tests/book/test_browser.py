@@ -1,7 +1,7 @@
 """The built book as a reader sees it: in a browser, with no network and no kernel."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 
 from tools.pages import DESKTOP, PHONE, serve, visitor
 
@@ -40,17 +40,19 @@ SOME_OF_THE_REFERENCE = ("book/api/index.html", "book/api/checks.html")
 # count. Return the kinds that are kept.
 KEEP_ONE_OF_EACH_COLOUR = """known => {
   const style = e => getComputedStyle(e);
-  const ground = e => {
-    for (; e; e = e.parentElement) {
-      const {backgroundColor, backgroundImage} = style(e);
-      if (backgroundColor !== "rgba(0, 0, 0, 0)" || backgroundImage !== "none")
-        return backgroundColor + backgroundImage;
-    }
+  const once = (f, known = new Map()) => e => {
+    if (e && !known.has(e)) known.set(e, f(e));
+    return known.get(e);
   };
-  const opacity = e => e ? style(e).opacity * opacity(e.parentElement) : 1;
   const kinds = new Map();
   for (const theme of ["light", "dark"]) {
     document.documentElement.dataset.theme = theme;
+    const ground = once(e => {
+      const {backgroundColor, backgroundImage} = style(e);
+      const none = backgroundColor === "rgba(0, 0, 0, 0)" && backgroundImage === "none";
+      return none ? ground(e.parentElement) : backgroundColor + backgroundImage;
+    });
+    const opacity = once(e => style(e).opacity * (opacity(e.parentElement) ?? 1));
     for (const e of document.body.querySelectorAll("*")) {
       const text = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
       if (!(text || e.matches("input, select, textarea")) || !e.checkVisibility())
@@ -72,6 +74,7 @@ KEEP_ONE_OF_EACH_COLOUR = """known => {
   return [...kinds.keys()];
 }"""
 
+RUN_AXE = "async options => (await axe.run(options)).violations"
 # Colours that fade over would be checked half-way.
 AT_ONCE = "*, *::before, *::after { transition: none !important; }"
 
@@ -127,10 +130,11 @@ def barriers(visit, page, known):
     if "/api/" in page and page not in SOME_OF_THE_REFERENCE:
         return []
     visit.page.add_style_tag(content=AT_ONCE)
+    visit.page.evaluate(AXE_SCRIPT)
     found = []
 
     def run(theme, options):
-        for rule in Axe().run(visit.page, options=options).response["violations"]:
+        for rule in visit.page.evaluate(RUN_AXE, options):
             first = rule["nodes"][0]["html"][:100]
             found.append(f"{theme}: {rule['id']}, such as {first}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from filelock import FileLock
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -98,9 +99,22 @@ def toy_notebook():
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """Write, execute and build a book with the real configuration."""
-    root = tmp_path_factory.mktemp("tiny")
+def tiny(tmp_path_factory, worker_id):
+    """Return a book with the real configuration, made once for all processes."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base if worker_id == "master" else base.parent) / "tiny"
+    html = root.with_name("tiny-html")
+    with FileLock(root.with_suffix(".lock")):
+        if not html.is_dir():
+            make_tiny(root, html)
+    stored = nbformat.read(root / "book" / "toy.ipynb", as_version=4)
+    stored.metadata.pop("papermill")
+    return TinyBook(root, stored, html)
+
+
+def make_tiny(root, html):
+    """Write a book, execute its notebook and build it."""
+    root.mkdir()
     shutil.copy(ROOT / "_config.yml", root)
     for name in ("_static", "_ext"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
@@ -110,12 +124,9 @@ def tiny(tmp_path_factory):
     toy = root / "book" / "toy.ipynb"
     nbformat.write(toy_notebook(), toy)
     (executed,) = execute_all(out_dir=root / "executed", root=root)
-    stored = nbformat.read(executed, as_version=4)
-    stored.metadata.pop("papermill")
     shutil.copy(executed, toy)
     shutil.rmtree(root / "executed")
-    build(root, root.with_name("tiny-html"))
-    return TinyBook(root, stored, root.with_name("tiny-html"))
+    build(root, html)
 
 
 @pytest.fixture

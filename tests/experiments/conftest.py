@@ -1,10 +1,13 @@
 """What tests of experiments share."""
 
-from functools import cache
+from functools import cache, partialmethod
 
 import pytest
 
+from ebmtut.data import DensityData
+from ebmtut.experiments.dnfs import ebm_training, planes
 from ebmtut.experiments.drl import images
+from ebmtut.metrics import grid_log_partition
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -32,3 +35,17 @@ def few_images(monkeypatch):
 
     monkeypatch.setattr(images, "image_set", few)
     monkeypatch.setattr(images, "_CLASSIFIER_OPTIONS", once)
+
+
+def on_a_coarse_grid(energy, *, coarse_bits=8, **options):
+    return grid_log_partition(energy, coarse_bits=4, **options)
+
+
+@pytest.fixture
+def few_points(monkeypatch):
+    """What no configuration says of densities: few samples, and a coarse proposal."""
+    for name, size in {"_HELD_OUT": 4, "_PROPOSED": 4, "_BOUNDED": 2}.items():
+        monkeypatch.setattr(ebm_training, name, size)
+    for module in (planes, ebm_training):
+        monkeypatch.setattr(module, "grid_log_partition", on_a_coarse_grid)
+    monkeypatch.setattr(DensityData, "kl", partialmethod(DensityData.kl, n=200))

@@ -21,7 +21,6 @@ from studies.comparison import learning, sampling, shared
 def small(monkeypatch):
     monkeypatch.setattr(sampling, "BUDGET", 0.002)
     monkeypatch.setattr(sampling, "N_TRAIN", 2)
-    monkeypatch.setattr(sampling, "PROBLEMS_READY", {})
     sampling.trained_flow.cache_clear()
 
 
@@ -48,18 +47,17 @@ def test_exact_means_are_those_of_enumeration(glass):
 
 @pytest.mark.parametrize("n_replicas", [2, 5])
 def test_tempering_leaves_the_target_as_it_is(glass, n_replicas):
-    found = sampling.tempering(glass, 50, 0, n_replicas)
+    found = sampling.tempering(glass, 50, make_generator(0), n_replicas)
     assert worst_z(glass, found.x) < 5
     assert found.evaluations == n_replicas * 50 * 9 + 8
 
 
 def test_exact_samples_have_the_exact_means(glass):
-    x = sampling.exact_samples(glass, 0)
-    assert x is not None and worst_z(glass, x) < 5
+    assert worst_z(glass, glass.exact_samples(0)) < 5
 
 
 def test_no_transitions_are_seen(glass):
-    assert worst_z(glass, sampling.gibbs(glass, 1, 0).x) > 5
+    assert worst_z(glass, sampling.gibbs(glass, 1, make_generator(0)).x) > 5
 
 
 def test_errors_of_importance_weights_vanish(glass):
@@ -88,7 +86,7 @@ def test_almost_all_probability_of_the_rbm_is_on_bars_and_stripes():
 
 
 def test_lattice_and_its_graph_are_one_energy():
-    problem = sampling.lattice(0.2)
+    problem = sampling.Lattice(0.2)
     x = torch.randint(2, (5, 100)).float()
     apart = problem.energy(x) - problem.pairwise(x)
     assert float(apart.max() - apart.min()) < 1e-3  # they differ by a constant
@@ -168,6 +166,78 @@ def test_stored_problems_have_three_seeds(file):
     result = load_result(f"comparison/{file}", "full", comparison.STUDIES)
     assert all(len(runs) >= 3 for runs in result.arrays.values())
     assert set(result.arrays) <= set(comparison.METHODS)
+
+
+def test_a_study_tunes_runs_and_stores_every_method(glass, monkeypatch, tmp_path):
+    monkeypatch.setattr(shared, "FOLDER", tmp_path)
+    monkeypatch.setattr(sampling, "PROBLEMS", {"small": lambda: glass})
+    methods = {m: sampling.METHODS[m] for m in ("Gibbs", "tempering")}
+    monkeypatch.setattr(sampling, "METHODS", methods)
+    sampling.study("small")
+    result = load_result("comparison/sampling-small", "full", tmp_path)
+    assert [*result.arrays] == [*result.scalars["methods"]] == [*sampling.METHODS]
+    told = result.scalars["methods"]["tempering"]
+    assert told["options"]["n_replicas"] in (3, 8)
+    assert told["training"] == [[0.0, 0.0]] * 3
+    assert result.scalars["references"]["exact"]["pairs"] > 0
+    assert comparison.curve(result, "Gibbs", "evaluations").cost[0] == 8
+
+
+def test_evaluations_of_training_are_those_for_a_thousand_samples(glass, monkeypatch):
+    monkeypatch.setattr(sampling, "trained_flow", lambda *_: (None, 2.0))
+    rollout, steps = 128 * 33 * 2, 2 * sampling.BATCH * 3
+    spent = (rollout + steps) * (8 + 2) / 1000
+    assert sampling.training(glass, 0.1) == [(2.0, spent)] * 3
+
+
+def test_methods_can_be_told_apart():
+    looks = [(m.color, m.marker) for m in comparison.METHODS.values()]
+    assert len(set(looks)) == len(looks)
+    for files in (comparison.SAMPLING, comparison.LEARNING):
+        results = comparison.load(files).values()
+        names = {name for result in results for name in result.arrays}
+        assert len({comparison.METHODS[name].color for name in names}) == len(names)
+
+
+def test_the_table_of_losses_takes_the_last_errors():
+    files = ["learning-couplings-critical"]  # there two errors rise again
+    table = str(comparison.learning_table(comparison.load(files)))
+    assert "PCD 0.023 CD 0.026 ED-Bern 0.034" in " ".join(table.split())
+
+
+def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
+    firsts = {}
+    for file, result in comparison.load(comparison.SAMPLING).items():
+        for cost in comparison.COSTS:
+            for near in (2, 1.5):
+                found = {
+                    m: comparison.cost_to_arrive(result, m, cost, near) or np.inf
+                    for m in result.arrays
+                }
+                assert found["SMC"] < np.inf  # it comes near on all energies
+                firsts[file, cost, near] = min(found, key=found.get)
+    files = comparison.SAMPLING
+    assert [firsts[f, "seconds", 2] for f in files].count("Gibbs") == 5
+    other = [firsts[f, "seconds", 2] != firsts[f, "evaluations", 2] for f in files]
+    assert sum(other) == 5
+    changed = {
+        f: (firsts[f, "evaluations", 2], firsts[f, "evaluations", 1.5])
+        for f in files
+        if firsts[f, "evaluations", 2] != firsts[f, "evaluations", 1.5]
+    }
+    assert changed == {
+        "sampling-spin-glass": ("flow", "SMC"),
+        "sampling-rbm": ("DMALA", "SMC"),
+    }
+
+
+def test_losses_take_as_many_steps_as_the_page_says():
+    steps = [
+        runs[:, -1, 0].mean()
+        for result in comparison.load(comparison.LEARNING).values()
+        for runs in result.arrays.values()
+    ]
+    assert [round(float(of(steps))) for of in (min, max)] == [89, 1318]
 
 
 def test_what_the_page_concludes_is_what_was_stored():

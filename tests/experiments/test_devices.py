@@ -1,17 +1,15 @@
 """What a row says of its devices is what its job can be told."""
 
 import inspect
-from functools import partialmethod
 
 import numpy as np
 import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import ebm_training, networks, planes, pretrained_ebm
+from ebmtut.experiments.dnfs import ebm_training, networks, pretrained_ebm
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.ed import recipes
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
@@ -24,7 +22,6 @@ from ebmtut.experiments.pmp.deconvolution import PROTOCOLS
 from ebmtut.experiments.registry import available
 from ebmtut.flows import simulate
 from ebmtut.losses import RBM_METHODS
-from ebmtut.metrics import grid_log_partition
 from ebmtut.training import FlowConfig
 from tests.experiments.cuts import FEW, NETWORKS, cut
 from tests.pretended_gpu import pretended_gpu
@@ -134,10 +131,6 @@ def narrow(n_sites, *sizes, **options):
     return MLPEnergy(n_sites, 4, 2, **options)
 
 
-def on_a_coarse_grid(energy, *, coarse_bits=8, **options):
-    return grid_log_partition(energy, coarse_bits=4, **options)
-
-
 #: Experiments whose paper's preset takes another path than their quick one.
 OTHER_PATHS = {
     "dnfs/trajectory": {"methods": ("DNFS",), "n_bits": 16},
@@ -148,7 +141,8 @@ OTHER_PATHS = {
 
 
 @pytest.mark.parametrize(("id", "how"), [*SMALL.items(), *OTHER_PATHS.items()])
-def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_images):
+@pytest.mark.usefixtures("few_images", "few_points")
+def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch):
     """Nothing that it makes on the processor meets what lies on a GPU."""
     if id.startswith("drl/"):
         pytest.importorskip("sklearn")
@@ -156,13 +150,8 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch, few_ima
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
     monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
-    for name, size in {"_HELD_OUT": 4, "_PROPOSED": 4, "_BOUNDED": 2}.items():
-        monkeypatch.setattr(ebm_training, name, size)
-    for module in (planes, ebm_training):
-        monkeypatch.setattr(module, "grid_log_partition", on_a_coarse_grid)
     for module in (recipes, pretrained_ebm, ebm_training):
         monkeypatch.setattr(module, "MLPEnergy", narrow)
-    monkeypatch.setattr(DensityData, "kl", partialmethod(DensityData.kl, n=200))
     monkeypatch.setattr(coupling_1d, "_LONGEST", 10)
     row = get_experiment(id)
     config = cut(row.presets["quick"], FEW | NETWORKS, **how)

@@ -1,14 +1,14 @@
-"""EB-GFN: its gradient against enumeration, and three bits that it learns."""
+"""Energies learned with a GFlowNet, and a GFlowNet of a known energy."""
 
 import pytest
 import torch
 
 from ebmtut.checks import DivergenceError
-from ebmtut.energies import Energy
-from ebmtut.flows import BitsGFlowNet, back_and_forth
+from ebmtut.energies import Energy, TableEnergy
+from ebmtut.flows import BitsGFlowNet, back_and_forth, terminal_distribution
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
-from ebmtut.training import EBGFNConfig, train_eb_gfn
+from ebmtut.training import EBGFNConfig, train_eb_gfn, train_gflownet
 
 X = enumerate_states(3, dtype=torch.float32)
 DATA = torch.tensor([0.3, 0.02, 0.08, 0.1, 0.05, 0.25, 0.15, 0.05])
@@ -76,3 +76,28 @@ def test_divergence_is_told():
     config = EBGFNConfig(n_steps=3, n_samples=4)
     with pytest.raises(DivergenceError, match="the GFlowNet diverged at step 0"):
         train_eb_gfn(Bad(), policy, sample, config, generator=make_generator(0))
+
+
+P = torch.tensor([0.3, 0.02, 0.08, 0.1, 0.05, 0.25, 0.15, 0.05])
+ENERGY = TableEnergy(-(5 * P).log(), 3)
+
+
+def fresh():
+    return BitsGFlowNet(3, 32, generator=make_generator(0))
+
+
+def test_the_distribution_and_log_z_are_those_of_the_energy():
+    found = train_gflownet(fresh(), ENERGY, 400, 1e-2, generator=make_generator(1))
+    learned = terminal_distribution(found.policy).exp()
+    assert float((learned - P).abs().sum()) / 2 < 0.02
+    # Z = 5, and the energies of an untrained policy are far off.
+    assert abs(float(found.policy.log_z.detach().exp()) - 5) < 0.1
+    assert float((terminal_distribution(fresh()).exp() - P).abs().sum()) / 2 > 0.2
+    assert found.losses[-50:].mean() < found.losses[:50].mean() / 100
+
+
+def test_a_loss_that_is_not_finite_names_its_step():
+    with pytest.raises(DivergenceError, match="the GFlowNet diverged at step 0"):
+        train_gflownet(
+            fresh(), lambda x: x.sum(1) / 0, 3, 1e-2, generator=make_generator(0)
+        )

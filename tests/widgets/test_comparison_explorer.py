@@ -13,7 +13,7 @@ METHODS = [
     | {"points": {"seconds": POINTS[n]}}
     for n in POINTS
 ]
-PROBLEM = {"name": "p", "measure": "its error is {}", "lines": {"exact": 0.05}}
+PROBLEM = {"name": "p", "measure": "error [nats]", "lines": {"exact": 0.05}}
 PROBLEM["methods"] = METHODS
 
 
@@ -23,10 +23,47 @@ def test_methods_are_ranked_by_their_error_at_the_cost(asks, names, tmp_path):
     question = 'js.ranked(given[0], "seconds", given[1], given[2])'
     page = ask(tmp_path, "comparison_curves", question, PROBLEM, asks, 0.4)
     assert page["at"] == pytest.approx(10**0.4)
-    found = {row["name"]: row["error"] for row in page["found"]}
+    found = {row["name"]: row for row in page["found"]}
     assert "".join(found) == names
-    expected = np.exp(np.interp(0.4, [0, 1], np.log([0.8, 0.2])))
-    assert found["A"] == pytest.approx(expected)
+    ends = np.log([POINTS["A"][0][1:], POINTS["A"][1][1:]])
+    expected = np.exp(0.6 * ends[0] + 0.4 * ends[1])
+    kept = [found["A"][key] for key in ("error", "low", "high")]
+    assert kept == pytest.approx(expected)
+    assert found["A"]["ended"] is None
+    assert "B" not in found or found["B"]["ended"] == 2
+
+
+@node
+def test_the_cost_is_not_below_that_of_the_first_run(tmp_path):
+    later = PROBLEM | {"methods": [METHODS[0], METHODS[1] | {"asks": ["y"]}]}
+    question = 'js.ranked(given[0], "seconds", "y", 0)'
+    page = ask(tmp_path, "comparison_curves", question, later)
+    assert page["at"] == pytest.approx(2)
+    assert page["budget"] == pytest.approx(np.log10(2))
+
+
+BANDS = {"A": (0.1, 0.3), "B": (0.25, 0.5), "C": (0.4, 0.6)}
+
+
+@node
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ({}, (False, "", "AB")),  # the band of B overlaps that of the lowest mean
+        ({"exact": 0.2}, (False, "A", "B")),
+        ({"exact": 0.25}, (False, "AB", "")),
+        ({"exact": 0.05, "independent bits": 0.31}, (False, "", "AB")),
+        ({"baseline": 0.3}, (True, "", "AB")),  # a run of A is not below it
+    ],
+)
+def test_the_verdict_names_all_methods_that_share_the_first_place(
+    lines, expected, tmp_path
+):
+    found = [{"name": n, "low": b[0], "high": b[1]} for n, b in BANDS.items()]
+    question = "js.verdict(given[0], given[1])"
+    told = ask(tmp_path, "comparison_curves", question, lines, found)
+    names = ("".join(told[key]) for key in ("level", "others"))
+    assert (told["baseline"], *names) == expected
 
 
 def test_it_shows_the_problem_that_is_asked_for() -> None:

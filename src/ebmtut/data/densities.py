@@ -34,13 +34,8 @@ __all__ = [
 ]
 
 DENSITIES = (
-    "2spirals",
-    "8gaussians",
-    "circles",
-    "moons",
-    "pinwheel",
-    "swissroll",
-    "checkerboard",
+    *("2spirals", "8gaussians", "circles", "moons"),
+    *("pinwheel", "swissroll", "checkerboard"),
 )
 
 # max |x| over the 5000 points that the reference code draws with seed 1

@@ -57,8 +57,9 @@ class Method(NamedTuple):
     asks: tuple[str, ...] = ()
 
 
-#: PMP is not blue as on other pages, where it stands beside neither flow nor ED-Bern.
-WINE = "#882255"
+#: Colours that Okabe and Ito's do not have. PMP is not blue as on other pages, where it
+#: stands beside neither the flow nor ED-Bern.
+WINE, INDIGO, BROWN = "#882255", "#332288", "#8C510A"
 METHODS: Mapping[str, Method] = {
     "Gibbs": Method(COLORS["Gibbs"], "o", asks=("values", "gradient")),
     "GWG": Method(COLORS["GWG"], "s", asks=("gradient",)),
@@ -70,18 +71,25 @@ METHODS: Mapping[str, Method] = {
     "flow": Method(COLORS["DNFS"], "*", asks=("log Z",)),
     "untrained flow": Method(COLORS["null"], "<", "-.", ("log Z",)),
     "ED-Bern": Method(COLORS["ED-Bern"], "o", asks=("gradient", "no chains", "few")),
-    "ED-Gauss": Method(COLORS["ED-Bern"], "o", asks=("gradient", "no chains", "few")),
-    "ED-Grid": Method(COLORS["ED-Grid"], "D", asks=("gradient", "no chains")),
-    "PL": Method(COLORS["PL"], "v", asks=("gradient", "no chains")),
-    "ratio matching": Method(OKABE_ITO["green"], "^", "--", ("gradient", "no chains")),
-    "score matching": Method(
-        OKABE_ITO["green"], "^", "--", ("gradient", "no chains", "few")
-    ),
-    "recovery": Method(OKABE_ITO["sky blue"], "s", asks=("gradient", "few")),
+    "ED-Gauss": Method(INDIGO, "p", asks=("gradient", "no chains", "few")),
+    "ED-Grid": Method(COLORS["ED-Grid"], "d", asks=("gradient", "no chains")),
+    "PL": Method(COLORS["PL"], ">", asks=("gradient", "no chains")),
+    "ratio matching": Method(OKABE_ITO["green"], "h", "--", ("gradient", "no chains")),
+    "score matching": Method(BROWN, "8", "--", ("gradient", "no chains", "few")),
+    "recovery": Method(OKABE_ITO["sky blue"], "^", asks=("gradient", "few")),
     "CD": Method(COLORS["CD"], "<", asks=("gradient",)),
-    "PCD": Method(OKABE_ITO["black"], "P", asks=("gradient",)),
+    "PCD": Method(OKABE_ITO["black"], "s", asks=("gradient",)),
 }
 COSTS = {"seconds": "CPU seconds", "evaluations": "energy evaluations"}
+#: Labels of the errors by their stored names.
+MEASURES = {
+    "energy": "energy error [sd]",
+    "pairs": "RMSE of products",
+    "log Z": "error of log Z [nats]",
+    "RMSE of the couplings": "RMSE of couplings",
+    "NLL of held-out digits [nats]": "NLL of digits [nats]",
+    "KL to the data [nats]": "KL to the data [nats]",
+}
 #: An error within this factor of that of exact samples counts as arrived.
 NEAR = 2.0
 
@@ -143,7 +151,12 @@ def error_of_products(model: BoltzmannMachine) -> Callable[[Tensor], float]:
     return error
 
 
-def _panel(ax: Axes, result: Result, cost: str, error: str | None) -> None:
+def _measure(result: Result) -> str:
+    """Label the error of a problem."""
+    return MEASURES[result.scalars.get("measure", result.scalars["shown"])]
+
+
+def _panel(ax: Axes, result: Result, cost: str, error: str | None = None) -> None:
     """Draw all methods over one cost, with the baseline and exact samples."""
     shown = error or result.scalars["shown"]
     for kind, values in result.scalars["references"].items():
@@ -162,8 +175,20 @@ def _panel(ax: Axes, result: Result, cost: str, error: str | None) -> None:
         ax.fill_between(found.cost, found.low, found.high, color=color, alpha=0.15)
         if name == "flow":
             total = found.cost + training(result)[cost]
-            ax.plot(total, found.error, "o", color=color, ms=4, mfc="white")
+            ax.plot(total, found.error, marker, color=color, ms=7, mfc="white")
     ax.set(xscale="log", yscale="log")
+    _label_decades(ax)
+
+
+def _label_decades(ax: Axes) -> None:
+    """Label powers of ten, and between them where an axis has fewer than two."""
+    low, high = ax.get_ylim()
+    if high < 2.5 * low:
+        ax.set_yscale("linear")
+        return
+    told = "2345" if high < 10 * low else "25" if high < 100 * low else ""
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(partial(_minor, told))
 
 
 def _minor(told: str, value: float, place: int) -> str:
@@ -171,41 +196,53 @@ def _minor(told: str, value: float, place: int) -> str:
     return f"{value:g}" if f"{value:.0e}"[0] in told else ""
 
 
-def draw(
-    results: Mapping[str, Result], ylabel: str | Sequence[str], error: str | None = None
-) -> Figure:
+def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """Draw one legend of all lines below the panels."""
+    known: dict[str, Any] = {}
+    for ax in axes:
+        lines, labels = ax.get_legend_handles_labels()
+        known |= dict(zip(labels, lines, strict=True))
+    figure.legend(known.values(), known.keys(), ncol=2, loc="outside lower center")
+
+
+#: Narrower than the text, so that labels are legible on a telephone.
+WIDTH = 0.6 * TEXT_WIDTH
+
+
+def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
     """Draw a row for each problem and a column for each cost, with one legend."""
     of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
-    # Narrower than the text, so that labels are legible on a telephone.
-    n, size = len(results), (0.72 * TEXT_WIDTH, 2.1 * len(results) + 0.9)
+    n, size = len(results), (WIDTH, 2.1 * len(results) + 1.2)
     figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
     names = SAMPLING | LEARNING
-    labels = [ylabel] * n if isinstance(ylabel, str) else ylabel
-    for row, label, (file, result) in zip(axes, labels, results.items(), strict=True):
+    for row, (file, result) in zip(axes, results.items(), strict=True):
         for ax, cost in zip(row, COSTS, strict=True):
             _panel(ax, result, cost, error)
         row[0].set_title(names.get(file, file), loc="left")
-        row[0].set_ylabel(label)
-        low, high = row[0].get_ylim()
-        if high < 2.5 * low:
-            row[0].set_yscale("linear")
-            continue
-        told = "2345" if high < 10 * low else "25" if high < 100 * low else ""
-        row[0].yaxis.set_major_formatter("{x:g}")
-        row[0].yaxis.set_minor_formatter(partial(_minor, told))
+        row[0].set_ylabel(MEASURES[error] if error else _measure(result))
     for ax, label in zip(axes[-1], COSTS.values(), strict=True):
         ax.set_xlabel(label)
-    known: dict[str, Any] = {}
-    for ax in axes[:, 0]:
-        lines, labels = ax.get_legend_handles_labels()
-        known |= dict(zip(labels, lines, strict=True))
-    figure.legend(known.values(), known.keys(), ncol=3, loc="outside lower center")
+    _legend(figure, axes[:, 0])
     return figure
 
 
-def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
+def draw_beside(
+    result: Result, name: str, cost: Sequence[float], error: Sequence[float]
+) -> Figure:
+    """Draw the curve of another method beside the stored ones, over evaluations."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
+    _panel(ax, result, "evaluations")
+    ax.plot(cost, error, "--", color=WINE, marker="X", ms=7, lw=2.5, label=name)
+    ax.set(xlabel=COSTS["evaluations"], ylabel=_measure(result))
+    _legend(figure, [ax])
+    return figure
+
+
+def cost_to_arrive(
+    result: Result, method: str, cost: str, near: float = NEAR
+) -> float | None:
     """Return the first cost at which the mean error is near that of exact samples."""
-    goal = NEAR * result.scalars["references"]["exact"][result.scalars["shown"]]
+    goal = near * result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
     if found is None or not (found.error <= goal).any():
         return None
@@ -216,7 +253,7 @@ def _ranked(values: Mapping[str, float | None]) -> list[str]:
     """Name the methods with their values, the lowest first."""
     known = sorted((v, k) for k, v in values.items() if v is not None)
     return [
-        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:.2g}"
+        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:#.2g}"
         for v, k in known
     ]
 
@@ -239,7 +276,7 @@ def sampling_table(results: Mapping[str, Result]) -> Table:
 
 def learning_table(results: Mapping[str, Result]) -> Table:
     """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
-    ranked = [_ranked(_lowest(result)) for result in results.values()]
+    ranked = [_ranked(_last(result)) for result in results.values()]
     baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
     columns: dict[str, list[Cell]] = {
         "model": [LEARNING[file] for file in results],
@@ -247,21 +284,21 @@ def learning_table(results: Mapping[str, Result]) -> Table:
         "second": [names[1] for names in ranked],
         "highest": [names[-1] for names in ranked],
         "baseline": [
-            float(f"{value:.2f}") if value > 10 else float(f"{value:.2g}")
+            (f"{value:.2f}" if value > 10 else f"{value:#.2g}", None)
             for value in baselines
         ],
     }
     return Table(
         columns,
-        caption="The two lowest and the highest of the errors that the methods reach "
-        "within the budget: RMSE of the couplings, NLL of digits and KL in nats.",
+        caption="The two lowest and the highest error when the budget is spent: RMSE "
+        "of the couplings, NLL of digits and KL in nats.",
     )
 
 
-def _lowest(result: Result) -> dict[str, float]:
-    """Return the lowest error of each method that has any."""
+def _last(result: Result) -> dict[str, float]:
+    """Return the last error of each method that has any."""
     curves = {m: curve(result, m, "seconds") for m in result.scalars["methods"]}
-    return {m: float(found.error.min()) for m, found in curves.items() if found}
+    return {m: float(found.error[-1]) for m, found in curves.items() if found}
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
@@ -284,14 +321,7 @@ def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             for kind, values in result.scalars["references"].items()
             if values.get(shown) is not None
         }
-        measure = {
-            "RMSE of the couplings": "its couplings have an RMS error of {}",
-            "NLL of held-out digits [nats]": "the NLL of held-out digits is {} nats",
-            "KL to the data [nats]": "its KL divergence to the data is {} nats",
-            "energy": "its energy distribution is off by {} standard deviations",
-            "pairs": "its means of products of two bits have an RMS error of {}",
-        }[result.scalars.get("measure", shown)]
-        told = {"name": names.get(file, file), "measure": measure}
+        told = {"name": names.get(file, file), "measure": _measure(result)}
         problems.append(told | {"lines": lines, "methods": methods})
     return problems
 

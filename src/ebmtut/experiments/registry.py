@@ -22,16 +22,10 @@ SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
 
 #: Rows whose full run has the paper's own setting, so that there is no other. A test
 #: compares the presets; the list is known without importing what computes.
-PAPERS_IN_FULL = frozenset(
-    {
-        "got/gibbs-bands",
-        "got/coupling-1d",
-        "got/coulomb",
-        "pmp/wrong-model",
-        "pmp/log-partition",
-        "pmp/deconvolution",
-    }
-)
+PAPERS_IN_FULL = {
+    *("got/gibbs-bands", "got/coupling-1d", "got/coulomb"),
+    *("pmp/wrong-model", "pmp/log-partition", "pmp/deconvolution"),
+}
 
 BOOK = Path(__file__).resolve().parents[3] / "book"
 

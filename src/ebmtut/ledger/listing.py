@@ -59,22 +59,10 @@ Kind = Literal["own method", "other method", "claim", "sanity check"]
 KINDS: tuple[Kind, ...] = ("own method", "other method", "claim", "sanity check")
 
 # Methods whose numbers a paper quotes from others, or got by running their code.
-_OTHERS = frozenset(
-    [
-        "ALOE+",
-        "DMALA",
-        "EB-GFN",
-        "GFlowNet",
-        "GWG",
-        "Gibbs",
-        "Gibbs-reset",
-        "PCD",
-        "PCD1",
-        "PCD100",
-        "PmapLP",
-        "exact solver",
-    ]
-)
+_OTHERS = {
+    *("ALOE+", "DMALA", "EB-GFN", "GFlowNet", "GWG", "Gibbs", "Gibbs-reset"),
+    *("PCD", "PCD1", "PCD100", "PmapLP", "exact solver"),
+}
 
 QUOTED = "quoted only"
 

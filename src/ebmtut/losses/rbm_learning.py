@@ -42,13 +42,8 @@ __all__ = ["RBM_METHODS", "LearnedRBM", "draw_rbm", "learn_rbm", "random_rbm"]
 #: of "Gibbs-reset" start at random at each update, those of "CD-k" at the minibatch,
 #: those of "PCD-k" where they were; the latter two make k sweeps, any k from 1 on.
 RBM_METHODS = (
-    "PMP",
-    "Gibbs-reset",
-    "PCD-1",
-    "PCD-100",
-    "CD-1",
-    "coordinate descent",
-    "LP",
+    *("PMP", "Gibbs-reset", "PCD-1", "PCD-100"),
+    *("CD-1", "coordinate descent", "LP"),
 )
 
 

@@ -67,8 +67,6 @@ def recovery_likelihood_loss(
 
     Raises
     ------
-    InputError
-        If the shapes differ, or there is no row.
     DivergenceError
         If the energies are not finite, their gap is too large, or most chains have
         failed.

@@ -24,16 +24,10 @@ __all__ = ["DRIVER", "supervise"]
 DRIVER = ".driver"
 
 # A run has one thread, and one process in addition to its kernel.
-_ALONE = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "LOKY_MAX_CPU_COUNT",
-    ),
-    "1",
-)
+_ALONE = {
+    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")},
+    "LOKY_MAX_CPU_COUNT": "1",
+}
 
 _CHILD = "from ebmtut.sweeps.one_run import main; main()"
 

@@ -1,15 +1,14 @@
 // Arithmetic of the curves of error over cost: ranges, filters, and who is best where.
 
-// Error at a cost, on a line through the logarithms; none before the first point.
-export function errorAt(points, cost) {
+// Mean, lowest and highest error at a cost, on lines through the logarithms: none before
+// the first run, those of the last run behind it.
+export function errorsAt(points, cost) {
   if (!points || !points.length || cost < points[0][0]) return null;
-  for (let k = 1; k < points.length; k += 1) {
-    const [[x0, y0], [x1, y1]] = [points[k - 1], points[k]];
-    if (cost > x1) continue;
-    const part = Math.log(cost / x0) / Math.log(x1 / x0);
-    return Math.exp(Math.log(y0) + part * Math.log(y1 / y0));
-  }
-  return points[points.length - 1][1];
+  const k = points.findIndex(([x], place) => place > 0 && x >= cost);
+  if (k < 0) return points[points.length - 1].slice(1);
+  const [[x0, ...before], [x1, ...after]] = [points[k - 1], points[k]];
+  const part = Math.log(cost / x0) / Math.log(x1 / x0);
+  return before.map((y, column) => y * (after[column] / y) ** part);
 }
 
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>
@@ -24,13 +23,33 @@ export function ranges(problem, cost) {
   return { x: log(costs), y: log(errors) };
 }
 
-// Methods with their errors at a cost, the lowest first.
+// Methods with their errors at a cost, the lowest first; the cost is not below that of
+// the first run.
 export function ranked(problem, cost, asks, budget) {
   const { x } = ranges(problem, cost);
-  const at = 10 ** (x[0] + budget * (x[1] - x[0]));
-  const found = chosen(problem, cost, asks)
-    .map(({ name, points }) => ({ name, error: errorAt(points[cost], at) }))
-    .filter(({ error }) => error !== null)
-    .sort((a, b) => a.error - b.error);
-  return { at, found };
+  const methods = chosen(problem, cost, asks);
+  const first = Math.min(...methods.map(({ points }) => points[cost][0][0]));
+  const at = Math.max(first, 10 ** (x[0] + budget * (x[1] - x[0])));
+  const found = methods.flatMap(({ name, points }) => {
+    const errors = errorsAt(points[cost], at);
+    if (!errors) return [];
+    const [error, low, high] = errors;
+    const last = points[cost][points[cost].length - 1][0];
+    return [{ name, error, low, high, ended: last < at ? last : null }];
+  });
+  found.sort((a, b) => a.error - b.error);
+  return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
+}
+
+// Which methods share the first place: those with a run at the error of exact samples;
+// where there is none, those whose bands overlap that of the lowest mean. `baseline` is
+// true where no method has all its runs below the baseline.
+export function verdict({ exact, ...baselines }, found) {
+  const names = (list) => list.map(({ name }) => name);
+  const baseline = !found.some(({ high }) =>
+    Object.values(baselines).every((level) => high < level));
+  const level = found.filter(({ low }) => low <= exact);
+  const best = found.length ? found[0].high : 0;
+  const others = found.filter(({ low }) => low <= best && !(low <= exact));
+  return { baseline, level: names(level), others: names(others) };
 }

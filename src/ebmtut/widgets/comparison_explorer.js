@@ -1,25 +1,25 @@
-// Error over cost: choose a problem, a cost and a filter; a sentence names the best method.
+// Error over cost: choose a problem, a cost and a filter; a sentence names the best methods.
 
 import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
-import { chosen, ranges, ranked } from "./comparison_curves.js";
+import { chosen, ranges, ranked, verdict } from "./comparison_curves.js";
 
-const BOX = { left: 80, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
-const power = (k) => (k >= 0 && k < 4 ? String(10 ** k)
-  : k < 0 && k > -4 ? (10 ** k).toFixed(-k) : `1e${k}`);
-
+const BOX = { left: 110, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
+const plain = (value, digits = 2) =>
+  value.toLocaleString("en", { maximumSignificantDigits: digits });
 const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
+const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 
 // Where an axis is labelled: at powers of ten, or within a decade at equal steps.
 function ticks([low, high]) {
   const powers = [];
-  for (let k = Math.ceil(low); k <= high; k += 1) powers.push([10 ** k, power(k)]);
+  for (let k = Math.ceil(low); k <= high; k += 1) powers.push([10 ** k, plain(10 ** k)]);
   if (powers.length > 1) return powers;
   const [first, last] = [10 ** low, 10 ** high];
   const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
   const step = [5, 2, 1].map((k) => k * unit).find((s) => last - first >= 2 * s);
   const found = [];
   for (let k = Math.ceil(first / step); k * step <= last; k += 1)
-    found.push([k * step, String(Number((k * step).toPrecision(3)))]);
+    found.push([k * step, plain(k * step, 3)]);
   return found;
 }
 
@@ -40,6 +40,11 @@ function draw(canvas, problem, { cost, asks, budget }) {
   context.textAlign = "center";
   const words = cost === "seconds" ? "CPU seconds" : "energy evaluations";
   context.fillText(words, (BOX.left + BOX.right) / 2, SIZE[1] - 18);
+  context.save();
+  context.translate(16, (BOX.top + BOX.bottom) / 2);
+  context.rotate(-Math.PI / 2);
+  context.fillText(problem.measure, 0, 0);
+  context.restore();
   context.lineWidth = 2;
   context.strokeStyle = "#888888";
   for (const [name, level] of Object.entries(problem.lines)) {
@@ -64,10 +69,14 @@ function draw(canvas, problem, { cost, asks, budget }) {
     for (const [v, mean] of points) context.lineTo(across(v), down(mean));
     context.lineWidth = 4;
     context.stroke();
-    if (points.length > 1) continue;
+    // A hollow mark where the longest run ended.
+    const [end, error] = points[points.length - 1];
+    context.setLineDash([]);
+    context.fillStyle = "#ffffff";
     context.beginPath();
-    context.arc(across(points[0][0]), down(points[0][1]), 7, 0, 7);
+    context.arc(across(end), down(error), 7, 0, 7);
     context.fill();
+    context.stroke();
   }
   context.setLineDash([]);
   context.fillStyle = INK;
@@ -75,13 +84,15 @@ function draw(canvas, problem, { cost, asks, budget }) {
   context.fillRect(at - 1, BOX.top, 2, BOX.bottom - BOX.top);
 }
 
-// Names beside short lines of their colours, in order of the errors at the cost.
+// Names beside short lines of their colours, in order of the errors at the cost, and
+// which runs are shorter or longer.
 function legend(canvas, problem, { cost, asks }, found) {
   const context = blank(canvas);
   context.textAlign = "left";
-  const errors = Object.fromEntries(found.map(({ name, error }) => [name, error]));
+  const rows = Object.fromEntries(found.map((row) => [row.name, row]));
   const known = chosen(problem, cost, asks).sort((a, b) =>
-    (errors[a.name] ?? Infinity) - (errors[b.name] ?? Infinity));
+    (rows[a.name]?.error ?? Infinity) - (rows[b.name]?.error ?? Infinity));
+  const unit = cost === "seconds" ? " s" : "";
   known.forEach((method, k) => {
     const y = 30 + 46 * k;
     context.strokeStyle = method.color;
@@ -92,10 +103,29 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.lineTo(90, y);
     context.stroke();
     context.fillText(method.name, 110, y);
-    const error = errors[method.name];
-    context.fillText(error === undefined ? "no run this short"
-      : told(error), 400, y);
+    const row = rows[method.name];
+    if (row) context.fillText(told(row.error), 300, y);
+    const note = row ? row.ended && `ended at ${plain(row.ended)}${unit}`
+      : `begins at ${plain(method.points[cost][0][0])}${unit}`;
+    if (note) context.fillText(note, 390, y);
   });
+}
+
+// Who is level with exact samples, who shares the lowest error, or that nobody does.
+function sentence(problem, price, found) {
+  if (!found.length) return `No method of this choice has a run of ${price}.`;
+  const [what, unit = ""] = problem.measure.split(/ \[|\]/);
+  const error = `${what} ${told(found[0].error)} ${unit}`.trim();
+  const { baseline, level, others } = verdict(problem.lines, found);
+  if (baseline) return `At ${price} no method beats the baseline yet; lowest ${error}.`;
+  const some = level.length > 1;
+  if (level.length)
+    return `At ${price} ${listed(level)} ${some ? "are" : "is"} level with exact samples: `
+      + `${some ? "lowest " : ""}${error}.`
+      + (others.length ? ` Bands that overlap with the lowest: ${listed(others)}.` : "");
+  return others.length > 1
+    ? `At ${price} the bands of ${listed(others)} overlap: lowest mean ${error}.`
+    : `At ${price} ${others[0]} is best: ${error}.`;
 }
 
 function render({ model: state, el }) {
@@ -111,12 +141,13 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel("error over cost; grey: exact samples (line), baseline (dots)");
+  const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
+    + "exact samples (line: a band that reaches it is level)");
   const names = panel("methods, best first, and their errors at the vertical line");
 
   function update() {
-    const [name, cost, asks, budget] =
-      ["problem", "cost", "asks", "budget"].map((key) => state.get(key));
+    const [name, cost, asks] =
+      ["problem", "cost", "asks"].map((key) => state.get(key));
     const problem = curves.find((one) => one.name === name);
     const offered = Object.entries(filters).filter(([key]) =>
       problem.methods.some((method) => method.asks.includes(key)));
@@ -124,18 +155,14 @@ function render({ model: state, el }) {
     costChoice.show(cost);
     filter.offer([["", "all methods"], ...offered]);
     filter.show(asks);
+    const { at, budget, found } = ranked(problem, cost, asks, state.get("budget"));
     const now = { cost, asks, budget };
-    const { at, found } = ranked(problem, cost, asks, budget);
-    budgetSlider.show(budget, cost === "seconds" ? at.toPrecision(2)
-      : String(Number(at.toPrecision(2))), "at cost");
+    budgetSlider.show(budget, plain(at), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
-    const price = cost === "seconds" ? `${at.toPrecision(2)} CPU seconds`
-      : `${Number(at.toPrecision(2)).toLocaleString("en")} energy evaluations`;
-    line.textContent = minus(found.length
-      ? `At ${price} ${found[0].name} is best: `
-        + `${problem.measure.replace("{}", told(found[0].error))}.`
-      : `No method of this choice has a run as short as ${price}.`);
+    const price = `${plain(at)} ${cost === "seconds" ? "CPU seconds"
+      : "energy evaluations"}`;
+    line.textContent = minus(sentence(problem, price, found));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
       `${who} ${told(error)}`).join(", "));

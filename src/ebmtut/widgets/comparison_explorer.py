@@ -13,7 +13,7 @@ __all__ = ["ComparisonExplorer", "comparison_explorer"]
 
 
 class ComparisonExplorer(anywidget.AnyWidget):
-    """Curves of error over cost, with a line that names the best method at a cost.
+    """Curves of error over cost, with a line that names the best methods at a cost.
 
     Everything is drawn in the page. Make it by `comparison_explorer`.
 
@@ -53,10 +53,11 @@ def comparison_explorer(
     Parameters
     ----------
     curves
-        A dictionary for each problem: "name", "measure" (words with {} for an error),
-        "lines" (levels by name) and "methods", each with "name", "color", "dashed",
-        "asks" (keys of ``filters``) and "points", rows of cost, mean, lowest and
-        highest error.
+        A dictionary for each problem: "name", "measure" (what the error is, and its
+        unit in brackets), "lines" (levels by name: "exact" for exact samples, any
+        other is a baseline) and "methods", each with "name", "color", "dashed", "asks"
+        (keys of ``filters``) and "points", rows of cost, mean, lowest and highest
+        error.
     filters, problem
         Words of each filter, and which problem is shown first.
     """

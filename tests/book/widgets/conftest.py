@@ -65,6 +65,20 @@ def address(served, page):
     return f"{served}/{page}"
 
 
+@pytest.fixture(scope="module")
+def ask(browser, served, page):
+    """Return a function: script and question -> what the page's scripts answer."""
+    with visitor(browser) as visit:
+        visit.open(f"{served}/{page}")
+
+        def answer(script, question):
+            found = visit.page.evaluate(script, question)
+            assert visit.problems == []
+            return found
+
+        yield answer
+
+
 @pytest.fixture(scope="session")
 def windows(browser):
     """Return two windows, which keep the scripts that they have loaded."""

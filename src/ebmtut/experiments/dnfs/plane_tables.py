@@ -126,7 +126,6 @@ trajectory_table = Pivot(
 )
 
 
-# Exact scores of energies and samplers beside independent bits.
 _SCORES = {"KL [nats]": "KL", "TV": "TV", "MMD [1e-4]": "MMD"}
 
 
