@@ -172,7 +172,6 @@ CALLS = {
         free, generator=g, **GRID
     ),
     "HistogramProposal.sample": lambda g: CELLS.sample(3, generator=g),
-    "ConvEnergy": lambda g: energies.ConvEnergy(4, (1.0,), 2, 1, generator=g),
     "GraphFlowNetwork": lambda g: GraphFlowNetwork(width=2, generator=g),
     "HollowAttention": lambda g: flows.HollowAttention(3, width=4, generator=g),
     "HollowConvolution": lambda g: flows.HollowConvolution(3, width=2, generator=g),
@@ -383,7 +382,7 @@ CALLS = {
 }
 # None is a choice of theirs: a threshold, and a fresh generator of seed 0.
 OPTIONAL = """
-ConvEnergy FourierEnergy GraphFlowNetwork HollowAttention HollowConvolution
+FourierEnergy GraphFlowNetwork HollowAttention HollowConvolution
 HollowGraphTransformer HollowMLP HollowTransformer MLPEnergy OddLatticeNetwork
 PerceptronEnergy ResNetEnergy SetPolicy TimeFeatures WideResNetEnergy binarize
 """

@@ -12,12 +12,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import (
+    Count,
     InputError,
     Natural,
     OneOf,
     Probability,
     Range,
-    check_counts,
     check_range,
     check_type,
     checked,
@@ -90,7 +90,7 @@ class AnnealingPath:
     def __init__(
         self,
         target: EnergyFunction,
-        n_sites: int | None = None,
+        n_sites: Count | None = None,
         *,
         n_states: Annotated[int, Range(low=2)] = 2,
         ratios: Annotated[str, OneOf(("exact", "taylor"))] = "exact",
@@ -104,7 +104,6 @@ class AnnealingPath:
             n_sites = target.n_sites
         elif isinstance(target, Energy) and n_sites != target.n_sites:
             raise InputError(f"n_sites must be {target.n_sites}, got {n_sites}")
-        check_counts(n_sites=n_sites)
         self.target = target
         self.n_sites = n_sites
         self.n_states = n_states

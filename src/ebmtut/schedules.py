@@ -7,7 +7,7 @@ n_steps - 1, where it then stays; a step below 0 is refused.
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import Number, Positive, check_counts, check_range, checked
+from ebmtut.checks import Count, Number, Positive, check_range, checked
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear"]
 
@@ -22,7 +22,7 @@ def constant(value: Number) -> Schedule:
 
 
 @checked
-def linear(start: float, stop: float, n_steps: int) -> Schedule:
+def linear(start: Number, stop: Number, n_steps: Count) -> Schedule:
     """Move from start to stop by equal differences.
 
     Parameters
@@ -30,21 +30,21 @@ def linear(start: float, stop: float, n_steps: int) -> Schedule:
     start, stop, n_steps
         Values at the first and the last step; a single step has the value `stop`.
     """
-    fraction = _fraction(start, stop, n_steps)
+    fraction = _fraction(n_steps)
     return lambda step: start + (stop - start) * fraction(step)
 
 
 @checked
-def cosine(start: float, stop: float, n_steps: int) -> Schedule:
+def cosine(start: Number, stop: Number, n_steps: Count) -> Schedule:
     """Move from start to stop along half a cosine, flat at both ends."""
-    fraction = _fraction(start, stop, n_steps)
+    fraction = _fraction(n_steps)
     return lambda step: (
         stop + (start - stop) * (1 + math.cos(math.pi * fraction(step))) / 2
     )
 
 
 @checked
-def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
+def geometric(start: Positive, stop: Positive, n_steps: Count) -> Schedule:
     """Move from start to stop by equal ratios.
 
     Parameters
@@ -58,15 +58,12 @@ def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
     >>> [round(geometric(1.0, 0.01, 3)(step), 3) for step in range(3)]
     [1.0, 0.1, 0.01]
     """
-    fraction = _fraction(start, stop, n_steps)
+    fraction = _fraction(n_steps)
     ratio = math.log(stop / start)
     return lambda step: start * math.exp(ratio * fraction(step))
 
 
-def _fraction(start: float, stop: float, n_steps: int) -> Schedule:
-    check_range("start", start)
-    check_range("stop", stop)
-    check_counts(n_steps=n_steps)
+def _fraction(n_steps: int) -> Schedule:
     last = n_steps - 1
 
     def fraction(step: int) -> float:

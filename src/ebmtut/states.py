@@ -40,6 +40,8 @@ _MAGNITUDE_BITS = 15
 
 _MAX_ENUMERATED_BITS = 24
 
+_Many = Annotated[int, Range(low=2)]
+
 
 def bits_to_spins(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Map bits 0, 1 to spins -1, +1."""
@@ -55,17 +57,17 @@ def spins_to_bits(s: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 @checked
 def one_hot(
-    x: Real[Tensor, "*shape"], n_states: int, *, dtype: torch.dtype = torch.float32
+    x: Real[Tensor, "*shape"], n_states: _Many, *, dtype: torch.dtype = torch.float32
 ) -> Real[Tensor, "*shape n_states"]:
     """Encode integer states as unit vectors."""
-    _check_states("x", x, n_states)
+    _check_states(x, n_states)
     return torch.nn.functional.one_hot(x.long(), n_states).to(dtype)
 
 
 @checked
 def enumerate_states(
     n_sites: Count,
-    n_states: Annotated[int, Range(low=2)] = 2,
+    n_states: _Many = 2,
     *,
     dtype: torch.dtype = torch.float64,
 ) -> Real[Tensor, "n_all n_sites"]:
@@ -97,8 +99,8 @@ def enumerate_states(
 @checked
 def index_to_states(
     index: Int[Tensor, " batch"],
-    n_sites: int,
-    n_states: int = 2,
+    n_sites: Count,
+    n_states: _Many = 2,
     *,
     dtype: torch.dtype = torch.float64,
 ) -> Real[Tensor, "batch n_sites"]:
@@ -119,11 +121,11 @@ def index_to_states(
 
 @checked
 def states_to_index(
-    x: Real[Tensor, "batch n_sites"], n_states: int = 2
+    x: Real[Tensor, "batch n_sites"], n_states: _Many = 2
 ) -> Int[Tensor, " batch"]:
     """Rows of `enumerate_states` at which states stand."""
     check_shape("x", x, (None, None))
-    _check_states("x", x, n_states)
+    _check_states(x, n_states)
     n_sites = x.shape[1]
     _check_index_bits(n_sites, n_states)
     return (x.long() * _place_values(n_sites, n_states, x.device)).sum(dim=1)
@@ -192,18 +194,16 @@ def _place_values(n_digits: int, base: int, device: torch.device) -> Tensor:
 
 def _check_index_bits(n_sites: int, n_states: int) -> None:
     check_counts(n_sites=n_sites)
-    check_counts(low=2, n_states=n_states)
     if n_sites * math.log2(n_states) > 63:
         raise InputError(f"states must have an index below 2**63, got {n_sites} sites")
 
 
-def _check_states(name: str, x: Tensor, n_states: int) -> None:
-    check_counts(low=2, n_states=n_states)
-    check_finite(name, x)
+def _check_states(x: Tensor, n_states: int) -> None:
+    check_finite("x", x)
     if x.is_floating_point() and bool((x != x.round()).any()):
-        raise InputError(f"{name} must hold integer values, got fractions")
+        raise InputError("x must hold integer values, got fractions")
     if x.numel() and (int(x.min()) < 0 or int(x.max()) >= n_states):
         raise InputError(
-            f"{name} must hold states in [0, {n_states - 1}], "
+            f"x must hold states in [0, {n_states - 1}], "
             f"got [{int(x.min())}, {int(x.max())}]"
         )

@@ -7,7 +7,6 @@ from ebmtut.data import random_graphs
 from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
-    ConvEnergy,
     FourierEnergy,
     GraphBatch,
     Ising,
@@ -91,7 +90,6 @@ CASES = {
     "kind of levels": (lambda: conditional(X[:, 0]), "level must be integers"),
     "a level": (lambda: at_level(LEVELS, -1), "level .*>= 0, got -1"),
     "no noise": (lambda: PerceptronEnergy((8, 8), (0.0, 0.5)), "noises"),
-    "odd image": (lambda: ConvEnergy(7, (0.5,)), "side"),
     "image": (
         lambda: WideResNetEnergy(SMALL)(torch.zeros(3, 3, 8, 8), LEVEL),
         "x must",

@@ -10,7 +10,6 @@ from ebmtut.checks import InputError
 from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
-    ConvEnergy,
     Energy,
     FourierEnergy,
     GraphBatch,
@@ -150,10 +149,6 @@ LEVEL_ENERGIES = {
     "perceptron": (
         lambda g: PerceptronEnergy((2, 3), (0.3, 0.9), 8, 2, "signed", generator=g),
         (2, 3),
-    ),
-    "convolution": (
-        lambda g: ConvEnergy(4, (0.3, 0.9), 2, 1, "linear", generator=g),
-        (4, 4),
     ),
     "wide": (
         lambda g: WideResNetEnergy(WIDE, (0.2, 3.0), generator=g).eval(),

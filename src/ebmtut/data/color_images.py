@@ -4,7 +4,6 @@ CIFAR-10's binary version is read, not the pickled one. Neither set is small (17
 1.4 GB): nothing here downloads before it is asked for images.
 """
 
-import io
 import tarfile
 import zipfile
 from pathlib import Path
@@ -14,8 +13,8 @@ import numpy as np
 import torch
 
 from ebmtut.checks import InputError, OneOf, Range, check_range, checked
-from ebmtut.data.datasets import RemoteFile, fetch, one_line
-from ebmtut.data.images import ImageData
+from ebmtut.data.datasets import RemoteFile, fetch, reading
+from ebmtut.data.images import ImageData, central_square
 
 __all__ = ["CELEBA_FILE", "CIFAR10_FILE", "load_celeba", "load_cifar10"]
 
@@ -117,18 +116,12 @@ def load_celeba(
 def _read_cifar10(path: Path, split: str) -> ImageData:
     """Read records of a label and three planes of 32 x 32 bytes."""
     parts = []
-    try:
-        with tarfile.open(path) as tar:
-            for name in _CIFAR10_PARTS[split]:
-                file = tar.extractfile(f"cifar-10-batches-bin/{name}")
-                if file is None:
-                    raise KeyError(name)
-                parts.append(np.frombuffer(file.read(), np.uint8))
-    # A damaged archive may fail anywhere in its decompressor.
-    except Exception as error:
-        raise InputError(
-            f"{path} must be CIFAR-10's binary version: {one_line(error)}"
-        ) from error
+    with reading(path, "be CIFAR-10's binary version"), tarfile.open(path) as tar:
+        for name in _CIFAR10_PARTS[split]:
+            file = tar.extractfile(f"cifar-10-batches-bin/{name}")
+            if file is None:
+                raise KeyError(name)
+            parts.append(np.frombuffer(file.read(), np.uint8))
     for name, part in zip(_CIFAR10_PARTS[split], parts, strict=True):
         if not len(part) or len(part) % _RECORD:
             raise InputError(
@@ -145,31 +138,13 @@ def _read_cifar10(path: Path, split: str) -> ImageData:
 
 def _read_celeba(path: Path, numbers: range, side: int, source: str) -> ImageData:
     """Read img_align_celeba/000001.jpg and so on, 178 pixels wide and 218 high."""
-    from PIL import Image
-
     pictures = np.empty((len(numbers), 3, side, side), np.float32)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for k, number in enumerate(numbers):
-                content = archive.read(f"img_align_celeba/{number:06d}.jpg")
-                with Image.open(io.BytesIO(content)) as picture:
-                    square = picture.convert("RGB").resize(
-                        (side, side), Image.Resampling.BOX, box=_central(picture.size)
-                    )
-                pictures[k] = np.asarray(square).transpose(2, 0, 1) / 255.0
-    except InputError:
-        raise
-    # A damaged picture may fail anywhere in the decoder.
-    except Exception as error:
-        raise InputError(
-            f"{path} must hold CelebA's aligned JPEG files: {one_line(error)}"
-        ) from error
+    with (
+        reading(path, "hold CelebA's aligned JPEG files"),
+        zipfile.ZipFile(path) as archive,
+    ):
+        for k, number in enumerate(numbers):
+            content = archive.read(f"img_align_celeba/{number:06d}.jpg")
+            pictures[k] = central_square(content, side, 140)
     labels = torch.zeros(len(numbers), dtype=torch.int64, device="cpu")
     return ImageData(torch.from_numpy(pictures), labels, source)
-
-
-def _central(size: tuple[int, int], width: int = 140) -> tuple[int, int, int, int]:
-    if min(size) < width:
-        raise InputError(f"a face must be at least {width} pixels a side, got {size}")
-    left, top = (size[0] - width) // 2, (size[1] - width) // 2
-    return left, top, left + width, top + width

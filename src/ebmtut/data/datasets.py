@@ -10,6 +10,8 @@ import os
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +113,17 @@ def fetch(
 def one_line(error: Exception) -> str:
     """What a decoder's error says, for the message about a damaged file."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def reading(path: str | Path, what: str) -> Iterator[None]:
+    """Say what a damaged file must be: its decoder may fail anywhere, by any error."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} must {what}: {one_line(error)}") from error
 
 
 def _download(file: RemoteFile, path: Path) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch, one_line
+from ebmtut.checks import Count, Range, checked
+from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch, reading
 from ebmtut.data.images import ImageData
 from ebmtut.random import check_generator
 
@@ -134,30 +134,20 @@ def _read_tar(path: Path) -> np.ndarray:
     from PIL import Image
 
     pictures = []
-    try:
-        with tarfile.open(path) as tar:
-            for k in range(_N):
-                file = tar.extractfile(f"images/image-{k}.png")
-                if file is None:
-                    raise KeyError(f"images/image-{k}.png")
-                with Image.open(io.BytesIO(file.read())) as picture:
-                    pictures.append(np.asarray(picture.convert("L")))
+    with reading(path, f"hold {_N} faces as PNG"), tarfile.open(path) as tar:
+        for k in range(_N):
+            file = tar.extractfile(f"images/image-{k}.png")
+            if file is None:
+                raise KeyError(f"images/image-{k}.png")
+            with Image.open(io.BytesIO(file.read())) as picture:
+                pictures.append(np.asarray(picture.convert("L")))
         return np.stack(pictures).reshape(_N, _SIDE, _SIDE)
-    # A damaged archive or picture may fail anywhere in its decoder.
-    except Exception as error:
-        raise InputError(
-            f"{path} must hold {_N} faces as PNG: {one_line(error)}"
-        ) from error
 
 
 def _read_mat(path: Path) -> np.ndarray:
     """Read ``faces``, (4096, 400), whose images are stored by columns."""
     from scipy.io import loadmat
 
-    try:
+    with reading(path, f"hold {_N} faces of a MAT file"):
         faces = np.asarray(loadmat(path)["faces"])
         return faces.T.reshape(_N, _SIDE, _SIDE).transpose(0, 2, 1).copy()
-    except Exception as error:  # so may a damaged MAT file
-        raise InputError(
-            f"{path} must hold {_N} faces of a MAT file: {one_line(error)}"
-        ) from error

@@ -1,12 +1,14 @@
 """Image data: what a set is, its binary forms, and digits that need no file."""
 
+import io
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import Count, Range, check_type, checked
+from ebmtut.checks import Count, InputError, Range, check_type, checked
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.random import bernoulli
 
@@ -44,6 +46,26 @@ def small_digits() -> ImageData:
     images = torch.from_numpy(found.images).float() / 16
     labels = torch.from_numpy(found.target)
     return ImageData(images, labels, "scikit-learn's digits")
+
+
+def central_square(content: bytes, side: int, width: int | None = None) -> np.ndarray:
+    """Decode a picture and make its central square smaller: all of it, or `width`."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content)) as picture:
+        shorter = min(picture.size)
+        width = shorter if width is None else width
+        if shorter < width:
+            raise InputError(
+                f"a face must be at least {width} pixels a side, got {picture.size}"
+            )
+        left, top = ((length - width) // 2 for length in picture.size)
+        square = picture.convert("RGB").resize(
+            (side, side),
+            Image.Resampling.BOX,
+            box=(left, top, left + width, top + width),
+        )
+    return np.asarray(square).transpose(2, 0, 1) / np.float32(255)
 
 
 def binarize(

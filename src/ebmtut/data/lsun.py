@@ -5,7 +5,6 @@ downloads before it is asked for images. The database, LMDB, is a file that is m
 into memory: it is unpacked once, into the cache.
 """
 
-import io
 import os
 import shutil
 import tempfile
@@ -27,8 +26,9 @@ from ebmtut.data.datasets import (
     cache_folder,
     fetch,
     one_line,
+    reading,
 )
-from ebmtut.data.images import ImageData
+from ebmtut.data.images import ImageData, central_square
 
 __all__ = ["LSUN_FILES", "load_lsun"]
 
@@ -134,25 +134,19 @@ def _read_lsun(
     lmdb: ModuleType, path: Path, side: int, n: int | None, source: str
 ) -> ImageData:
     """Read the first pictures of a database."""
-    try:
-        # Not locked: nothing writes, and the folder may be read-only.
-        with lmdb.open(
-            str(path), subdir=False, readonly=True, lock=False, readahead=False
-        ) as database:
-            held = database.stat()["entries"]
-            if n is None:
-                n = held
-            check_range("n", n, low=1, high=held, integer=True)
-            pictures = np.empty((n, 3, side, side), np.float32)
-            for k, content in enumerate(islice(_values(database), n)):
-                pictures[k] = _square(content, side)
-    except InputError:
-        raise
-    # A damaged database or picture may fail anywhere in its decoder.
-    except Exception as error:
-        raise InputError(
-            f"{path} must be an LMDB database of pictures: {one_line(error)}"
-        ) from error
+    # Not locked: nothing writes, and the folder may be read-only.
+    how = {"subdir": False, "readonly": True, "lock": False, "readahead": False}
+    with (
+        reading(path, "be an LMDB database of pictures"),
+        lmdb.open(str(path), **how) as database,
+    ):
+        held = database.stat()["entries"]
+        if n is None:
+            n = held
+        check_range("n", n, low=1, high=held, integer=True)
+        pictures = np.empty((n, 3, side, side), np.float32)
+        for k, content in enumerate(islice(_values(database), n)):
+            pictures[k] = central_square(content, side)
     labels = torch.zeros(n, dtype=torch.int64, device="cpu")
     return ImageData(torch.from_numpy(pictures), labels, source)
 
@@ -160,18 +154,3 @@ def _read_lsun(
 def _values(database: Any) -> Iterator[bytes]:
     with database.begin() as transaction:
         yield from transaction.cursor().iternext(keys=False, values=True)
-
-
-def _square(content: bytes, side: int) -> np.ndarray:
-    """Decode a picture (JPEG or WebP) and cut out its central square."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(content)) as picture:
-        width = min(picture.size)
-        left, top = ((length - width) // 2 for length in picture.size)
-        square = picture.convert("RGB").resize(
-            (side, side),
-            Image.Resampling.BOX,
-            box=(left, top, left + width, top + width),
-        )
-    return np.asarray(square).transpose(2, 0, 1) / np.float32(255)

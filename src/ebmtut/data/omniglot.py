@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ebmtut.checks import InputError, Range, checked
-from ebmtut.data.datasets import RemoteFile, fetch, one_line
+from ebmtut.data.datasets import RemoteFile, fetch, reading
 from ebmtut.data.images import ImageData
 
 __all__ = ["OMNIGLOT_FILES", "load_omniglot"]
@@ -77,21 +77,15 @@ def _read_zip(path: Path, side: int) -> dict[str, np.ndarray]:
     from PIL import Image
 
     drawings = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if name.endswith(".png"):
-                    with Image.open(io.BytesIO(archive.read(name))) as picture:
-                        small = picture.convert("L").resize(
-                            (side, side), Image.Resampling.BOX
-                        )
-                    ink = 1 - np.asarray(small, np.float32) / 255
-                    drawings[name.partition("/")[2]] = ink
-    # A damaged archive or picture may fail anywhere in its decoder.
-    except Exception as error:
-        raise InputError(
-            f"{path} must hold Omniglot's PNG files: {one_line(error)}"
-        ) from error
+    with reading(path, "hold Omniglot's PNG files"), zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".png"):
+                with Image.open(io.BytesIO(archive.read(name))) as picture:
+                    small = picture.convert("L").resize(
+                        (side, side), Image.Resampling.BOX
+                    )
+                ink = 1 - np.asarray(small, np.float32) / 255
+                drawings[name.partition("/")[2]] = ink
     if not drawings:
         raise InputError(f"{path} must hold Omniglot's PNG files, got none")
     return drawings

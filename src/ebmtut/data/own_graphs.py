@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ebmtut.checks import InputError, OneOf, check_range, checked
+from ebmtut.data.datasets import reading
 from ebmtut.data.tables import Cells, holds_names, number_in, read_cells, read_lines
 from ebmtut.energies import PairwiseGraph
 from ebmtut.energies.graph_batch import (
@@ -304,12 +305,8 @@ def _matrix_market(path: str | Path) -> tuple[list[str], list[_Edge], str]:
     from scipy.io import mmread
     from scipy.sparse import coo_array
 
-    try:
+    with reading(path, "be a matrix of MatrixMarket"):
         matrix = coo_array(mmread(path))
-    except Exception as error:  # of the parser, which has many
-        raise InputError(
-            f"{path} must be a matrix of MatrixMarket: {' '.join(str(error).split())}"
-        ) from None
     n_given = matrix.nnz
     matrix.sum_duplicates()
     if matrix.nnz < n_given:
@@ -330,12 +327,8 @@ def _matrix_market(path: str | Path) -> tuple[list[str], list[_Edge], str]:
 
 
 def _graphml(path: str | Path) -> tuple[list[str], list[_Edge], str]:
-    try:
+    with reading(path, "be GraphML"):
         graph = import_networkx().read_graphml(path)
-    except Exception as error:  # of the parser, which has many
-        raise InputError(
-            f"{path} must be GraphML: {' '.join(str(error).split())}"
-        ) from None
     if graph.is_directed() or graph.is_multigraph():
         raise InputError(
             f"{path} must hold a graph without directions and double edges, "

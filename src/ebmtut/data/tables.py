@@ -33,21 +33,11 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class Cells(NamedTuple):
-    """The lines of a text file, cell by cell.
+    """The lines of a text file, cell by cell."""
 
-    Attributes
-    ----------
-    separator
-        Between two cells; a blank stands for any number of them.
-    decimal
-        What stands before the decimals.
-    rows
-        Number of the line, from 1, and its cells.
-    """
-
-    separator: str
-    decimal: str
-    rows: list[tuple[int, list[str]]]
+    separator: str  # a blank stands for any number of them
+    decimal: str  # what stands before the decimals
+    rows: list[tuple[int, list[str]]]  # number of the line, from 1, and its cells
 
     def number(self, cell: str) -> float | None:
         """Return the number that a cell holds, or None."""

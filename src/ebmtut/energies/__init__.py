@@ -3,7 +3,7 @@
 from ebmtut.energies.base import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.energies.graph_batch import GraphBatch
 from ebmtut.energies.graphs import GraphEnergy, MaxCut, MaxIndependentSet
-from ebmtut.energies.images import ConvEnergy, PerceptronEnergy
+from ebmtut.energies.images import PerceptronEnergy
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.levels import (
@@ -32,7 +32,6 @@ __all__ = [
     "PAPER_NETWORKS",
     "RBM",
     "BoltzmannMachine",
-    "ConvEnergy",
     "Energy",
     "EnergyFunction",
     "FourierEnergy",

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import bounded, conv, linear, source_of_weights
-from ebmtut.checks import BelowOne, Count, Range, check_range, checked
+from ebmtut.checks import BelowOne, Count, Positive, Range, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
 __all__ = ["PAPER_NETWORKS", "WideResNetConfig", "WideResNetEnergy"]
@@ -128,7 +128,7 @@ class WideResNetEnergy(nn.Module):
     def __init__(
         self,
         config: WideResNetConfig,
-        scales: tuple[float, ...] | None = None,
+        scales: tuple[Positive, ...] | None = None,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -136,8 +136,6 @@ class WideResNetEnergy(nn.Module):
         scales = (1.0,) * config.n_levels if scales is None else scales
         n_levels = config.n_levels
         check_range("len(scales)", len(scales), low=n_levels, high=n_levels)
-        for t, scale in enumerate(scales):
-            check_range(f"scales[{t}]", scale, low=0, include_low=False)
         generator = source_of_weights(generator)
         self.config = config
         self.register_buffer(

@@ -4,7 +4,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -98,15 +98,6 @@ class Experiment(Generic[C]):
     def config(self, scale: str, **knobs: Any) -> C:
         """Return the preset of a scale, with some fields set otherwise."""
         return _changed(lookup(f"scale of {self.id}", scale, self.presets), knobs)
-
-    def has_papers_setting(self, scale: str) -> bool:
-        """Whether a preset is the paper's own setting, with as many seeds or more."""
-        config, paper = self.config(scale), self.presets.get("paper")
-        n_seeds, wanted = (getattr(c, "n_seeds", 1) for c in (config, paper))
-        if paper is None or n_seeds < wanted:
-            return False
-        names = {f.name for f in fields(config)} - {"n_seeds"}  # type: ignore[arg-type]
-        return all(getattr(config, name) == getattr(paper, name) for name in names)
 
     def device(self, name: str) -> str:
         """Turn a device's name into one that is there and that the row can use."""
@@ -303,6 +294,18 @@ def _by_seed(values: list[Any]) -> Any:
     if not isinstance(values[0], Mapping):
         return values
     return {name: _by_seed([value[name] for value in values]) for name in values[0]}
+
+
+def with_cells(result: Result, change: Callable[..., Mapping[str, Any]]) -> Result:
+    """Return a result whose cells have other numbers: ``change(cell, *names)``."""
+
+    def changed(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        if names and not any(isinstance(x, Mapping) for x in entry.values()):
+            return {**entry, **change(entry, *names)}
+        return {name: changed(inner, *names, name) for name, inner in entry.items()}
+
+    table = changed(result.scalars["table"])
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 # Seeds of consecutive runs are consecutive, so streams of another name begin far away.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Scale = Literal["quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
 
-#: Rows whose full run has the paper's own setting, so that there is no other: where
-#: `Experiment.has_papers_setting` says so, known without importing what computes.
+#: Rows whose full run has the paper's own setting, so that there is no other. A test
+#: compares the presets; the list is known without importing what computes.
 PAPERS_IN_FULL = {
     *("got/gibbs-bands", "got/coupling-1d", "got/coulomb"),
     *("pmp/wrong-model", "pmp/log-partition", "pmp/deconvolution"),

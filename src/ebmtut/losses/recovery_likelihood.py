@@ -11,7 +11,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import NonNegative, check_range, check_type, checked
+from ebmtut.checks import (
+    Fraction,
+    NonNegative,
+    Positive,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.losses.energy_difference import check_difference, saturated_gap
 from ebmtut.noise import NoiseLevels, constants
@@ -158,16 +165,13 @@ class RecoveryLikelihood:
         chain: ConditionalChain,
         *,
         regulariser: NonNegative = 0.0,
-        largest_gap: float | None = 1e4,
-        trusted_gap: float | None = None,
+        largest_gap: Positive | None = 1e4,
+        trusted_gap: Positive | None = None,
         weighted: bool | tuple[float, ...] = False,
-        target_acceptance: float | None = None,
+        target_acceptance: Fraction | None = None,
         patient: bool = False,
         data_range: tuple[float, float] | None = None,
     ) -> None:
-        for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
-            if gap is not None:
-                check_range(name, gap, low=0, include_low=False)
         if weighted is True:
             weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
         if isinstance(weighted, tuple):

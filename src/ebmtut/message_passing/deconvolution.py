@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
 from ebmtut._compiled import sweep_in_threads
-from ebmtut.checks import check_counts, check_positive, check_range, checked
+from ebmtut.checks import BelowOne, Natural, Positive, checked
 from ebmtut.kernels import deconvolution_messages as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
@@ -28,10 +28,10 @@ def deconvolve(
     images: Float[Tensor, "n_images height width"],
     location_unaries: Float[Tensor, "n_images n_features rows columns"],
     feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
-    damping: float = 0.5,
-    evidence: float = EVIDENCE,
+    damping: BelowOne = 0.5,
+    evidence: Positive = EVIDENCE,
     start: Float[Tensor, "n_features feature_rows feature_columns"] | None = None,
 ) -> Deconvolution:
     """Find probable locations and features by parallel, damped max-product.
@@ -62,9 +62,7 @@ def deconvolve(
     >>> found.images
     tensor([[[1., 1., 0., 0.]]])
     """
-    _check(
-        images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start
-    )
+    _check(images, location_unaries, feature_unaries, start)
     if images.device.type != "cpu":
         return deconvolve_reference(
             images,
@@ -106,16 +104,14 @@ def deconvolve_reference(
     images: Float[Tensor, "n_images height width"],
     location_unaries: Float[Tensor, "n_images n_features rows columns"],
     feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
-    damping: float = 0.5,
-    evidence: float = EVIDENCE,
+    damping: BelowOne = 0.5,
+    evidence: Positive = EVIDENCE,
     start: Float[Tensor, "n_features feature_rows feature_columns"] | None = None,
 ) -> Deconvolution:
     """Do what :func:`deconvolve` does in plain torch, on any device."""
-    _check(
-        images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start
-    )
+    _check(images, location_unaries, feature_unaries, start)
     n_images, height, width = images.shape
     shape = feature_unaries.shape[1:]
     border = (shape[1] - 1, shape[1] - 1, shape[0] - 1, shape[0] - 1)
@@ -169,9 +165,6 @@ def _check(
     images: Float[Tensor, "n_images height width"],
     location_unaries: Float[Tensor, "n_images n_features rows columns"],
     feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
-    n_sweeps: int,
-    damping: float,
-    evidence: float,
     start: Float[Tensor, "n_features feature_rows feature_columns"] | None,
 ) -> None:
     check_floats("feature_unaries", feature_unaries, (None, None, None))
@@ -180,8 +173,5 @@ def _check(
     n_images, height, width = images.shape
     want = (n_images, n_features, height - rows + 1, width - columns + 1)
     check_floats("location_unaries", location_unaries, want)
-    check_counts(low=0, n_sweeps=n_sweeps)
-    check_range("damping", damping, low=0, high=1, include_high=False)
-    check_positive(evidence=evidence)
     if start is not None:
         check_floats("start", start, feature_unaries.shape)

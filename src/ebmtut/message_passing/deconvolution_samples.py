@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, check_range, checked
+from ebmtut.checks import Count, Fraction, checked
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,
@@ -26,8 +26,8 @@ def sample_deconvolution(
     n_sweeps: int,
     *,
     generator: torch.Generator,
-    location_prior: float = 0.01,
-    feature_prior: float = 0.25,
+    location_prior: Fraction = 0.01,
+    feature_prior: Fraction = 0.25,
     location_copies: Count = 1,
     n_starts: Count = 1,
     damping: float = 0.5,
@@ -58,11 +58,6 @@ def sample_deconvolution(
     >>> found.locations.shape, found.features.shape
     (torch.Size([3, 2, 4, 4]), torch.Size([2, 2, 2]))
     """
-    for name, prior in (
-        ("location_prior", location_prior),
-        ("feature_prior", feature_prior),
-    ):
-        check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
     check_images(images, feature_shape)
     rows, columns = feature_shape
     n_images, height, width = images.shape

@@ -7,12 +7,13 @@ Algorithm 1 and Appendices C.1 and C.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_counts, check_range, checked
+from ebmtut.checks import BelowOne, Natural, OneOf, checked
 from ebmtut.energies import PairTerms
 from ebmtut.kernels.max_product import sweeps_for
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
@@ -87,10 +88,10 @@ class MaxProductResult:
 def max_product(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
-    damping: float = 0.5,
-    init: str = "symmetric",
+    damping: BelowOne = 0.5,
+    init: Annotated[str, OneOf(STARTS)] = "symmetric",
     messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
@@ -131,10 +132,10 @@ def max_product(
 def max_product_reference(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
-    damping: float = 0.5,
-    init: str = "symmetric",
+    damping: BelowOne = 0.5,
+    init: Annotated[str, OneOf(STARTS)] = "symmetric",
     messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
@@ -179,16 +180,7 @@ def _checked(
     """All that sweeps take, the tensors without a gradient."""
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    settings = check_settings(n_sweeps, damping, init)
     if messages is not None:
         shape = (len(unaries), 2, len(terms.weight))
         messages = check_floats("messages", messages, shape)
-    return terms, unaries, messages, *settings
-
-
-def check_settings(n_sweeps: int, damping: float, init: str) -> tuple[int, float, bool]:
-    """Check how messages are sent; return whether their initialisation is symmetric."""
-    check_counts(low=0, n_sweeps=n_sweeps)
-    check_range("damping", damping, low=0, high=1, include_high=False)
-    check_choice("init", init, STARTS)
-    return n_sweeps, damping, init == "symmetric"
+    return terms, unaries, messages, n_sweeps, damping, init == "symmetric"

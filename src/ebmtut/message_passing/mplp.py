@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_counts, check_positive, checked
+from ebmtut.checks import Count, Positive, checked
 from ebmtut.energies import PairTerms
 from ebmtut.kernels import mplp as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
@@ -52,8 +52,8 @@ def mplp(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
     *,
-    tolerance: float = 1e-6,
-    max_sweeps: int = 10_000,
+    tolerance: Positive = 1e-6,
+    max_sweeps: Count = 10_000,
 ) -> MPLP:
     """Look for the most likely state by MPLP.
 
@@ -78,7 +78,7 @@ def mplp(
     >>> mplp(model, torch.tensor([[1.0, -0.5]])).x
     tensor([[1., 1.]])
     """
-    terms, unaries = _checked(model, unaries, tolerance, max_sweeps)
+    terms, unaries = _checked(model, unaries)
     pairs = (terms.first, terms.second, terms.weight.double())
     arrays = [tensor.numpy() for tensor in pairs]
     beliefs = unaries.double().cpu().contiguous().numpy().copy()
@@ -106,11 +106,11 @@ def mplp_reference(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
     *,
-    tolerance: float = 1e-6,
-    max_sweeps: int = 10_000,
+    tolerance: Positive = 1e-6,
+    max_sweeps: Count = 10_000,
 ) -> MPLP:
     """Do what `mplp` does in plain torch, on the CPU, all samples at once."""
-    terms, bias = _checked(model, unaries, tolerance, max_sweeps)
+    terms, bias = _checked(model, unaries)
     to_first = bias.new_zeros(len(bias), len(terms.weight))
     to_second = torch.zeros_like(to_first)
     pairs = list(
@@ -151,14 +151,8 @@ def mplp_reference(
 
 
 def _checked(
-    model: PairwiseModel,
-    unaries: Float[Tensor, "n_samples n_sites"],
-    tolerance: float,
-    max_sweeps: int,
+    model: PairwiseModel, unaries: Float[Tensor, "n_samples n_sites"]
 ) -> tuple[PairTerms, Tensor]:
     """Pairs, and unaries without a gradient."""
     terms = nonzero_pairs(model)
-    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_positive(tolerance=tolerance)
-    check_counts(max_sweeps=max_sweeps)
-    return terms, unaries
+    return terms, check_floats("unaries", unaries, (None, len(terms.bias)))

@@ -7,15 +7,15 @@ small step of a stationary chain, and max-product starts where it stopped.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, checked
+from ebmtut.checks import BelowOne, Count, Natural, OneOf, checked
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing.max_product import check_settings, decode
+from ebmtut.message_passing.max_product import STARTS, decode
 from ebmtut.random import check_generator, normal
 from ebmtut.tensor_checks import check_floats
 
@@ -64,12 +64,11 @@ def start_persistent(
     model: PairwiseModel,
     n_samples: Count,
     *,
-    init: str = "symmetric",
+    init: Annotated[str, OneOf(STARTS)] = "symmetric",
     generator: torch.Generator,
 ) -> PersistentState:
     """Sample the first noise; no message has been passed yet."""
     terms = pairs_of(model)
-    settings = check_settings(0, 0.0, init)
     check_generator(generator, terms.bias.device)
     normals = torch.randn(
         (n_samples, len(terms.bias)),
@@ -78,7 +77,8 @@ def start_persistent(
         device=terms.bias.device,
     )
     unaries = terms.bias.detach() + logistic_from_normal(normals)
-    found = decode(model, terms, unaries, None, *settings, keep_messages=True)
+    how = (0, 0.0, init == "symmetric")
+    found = decode(model, terms, unaries, None, *how, keep_messages=True)
     assert found.messages is not None
     return PersistentState(found.x, normals, found.messages)
 
@@ -87,10 +87,10 @@ def start_persistent(
 def persistent_perturb_and_max_product(
     model: PairwiseModel,
     state: PersistentState,
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
     rho: float,
-    damping: float = 0.5,
+    damping: BelowOne = 0.5,
     generator: torch.Generator,
 ) -> PersistentState:
     """Perturb the perturbation, and go on with the messages.
@@ -110,9 +110,9 @@ def persistent_perturb_and_max_product(
     before = check_floats("state.normals", state.normals, (None, len(terms.bias)))
     shape = (len(before), 2, len(terms.weight))
     messages = check_floats("state.messages", state.messages, shape)
-    settings = check_settings(n_sweeps, damping, "zero")
     normals = correlated_normals(before, rho, generator=generator)
     unaries = terms.bias.detach() + logistic_from_normal(normals)
-    found = decode(model, terms, unaries, messages, *settings, keep_messages=True)
+    how = (n_sweeps, damping, False)
+    found = decode(model, terms, unaries, messages, *how, keep_messages=True)
     assert found.messages is not None
     return PersistentState(found.x, normals, found.messages)

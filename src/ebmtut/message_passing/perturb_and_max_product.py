@@ -5,14 +5,16 @@ Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, checked
+from ebmtut.checks import BelowOne, Count, Natural, OneOf, checked
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing.max_product import check_settings, decode
+from ebmtut.message_passing.max_product import STARTS, decode
 from ebmtut.random import logistic
 from ebmtut.tensor_checks import check_clamp_values, check_floats, check_shape
 
@@ -23,10 +25,10 @@ __all__ = ["clamp_unaries", "perturb_and_max_product"]
 def perturb_and_max_product(
     model: PairwiseModel,
     n_samples: Count,
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
-    damping: float = 0.5,
-    init: str = "symmetric",
+    damping: BelowOne = 0.5,
+    init: Annotated[str, OneOf(STARTS)] = "symmetric",
     clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_samples n_sites"]:
@@ -55,7 +57,6 @@ def perturb_and_max_product(
     torch.Size([5, 4])
     """
     terms = pairs_of(model)
-    settings = check_settings(n_sweeps, damping, init)
     shape = (n_samples, len(terms.bias))
     noise = logistic(
         shape, generator=generator, dtype=terms.bias.dtype, device=terms.bias.device
@@ -64,7 +65,8 @@ def perturb_and_max_product(
     if clamp is not None:
         clamp = check_clamp(clamp, unaries)
         unaries = held(terms, unaries, clamp)
-    x = decode(model, terms, unaries, None, *settings).x
+    how = (n_sweeps, damping, init == "symmetric")
+    x = decode(model, terms, unaries, None, *how).x
     return x if clamp is None else torch.where(clamp.isnan(), x, clamp.to(x))
 
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, OneOf, check_choice, check_positive, checked
+from ebmtut.checks import Count, OneOf, Positive, checked
 from ebmtut.tensor_checks import check_bits
 
 __all__ = ["hamming_distances", "hamming_kernel_mean", "mmd", "mmd_of_fresh_sample"]
@@ -72,8 +72,8 @@ def _kernel_mean(
 def mmd(
     x: Float[Tensor, "n_x n_sites"],
     y: Float[Tensor, "n_y n_sites"],
-    kernel: str = "exponential_hamming",
-    bandwidth: float = 0.1,
+    kernel: Annotated[str, OneOf(KERNELS)] = "exponential_hamming",
+    bandwidth: Positive = 0.1,
     statistic: Annotated[str, OneOf(STATISTICS)] = "u",
     *,
     block: Count = 2048,
@@ -114,8 +114,8 @@ def mmd(
 def mmd_of_fresh_sample(
     x: Float[Tensor, "n_data n_sites"],
     n: Count,
-    kernel: str = "exponential_hamming",
-    bandwidth: float = 0.1,
+    kernel: Annotated[str, OneOf(KERNELS)] = "exponential_hamming",
+    bandwidth: Positive = 0.1,
 ) -> float:
     """Expected squared discrepancy, a V-statistic, of a perfect sampler.
 
@@ -130,8 +130,6 @@ def mmd_of_fresh_sample(
 
 
 def _rate(x: Float[Tensor, "n_x n_sites"], kernel: str, bandwidth: float) -> float:
-    """Check bits and a kernel's choice, and return its decay a differing site."""
-    check_choice("kernel", kernel, KERNELS)
-    check_positive(bandwidth=bandwidth)
+    """Check bits, and return the decay of a kernel per differing site."""
     check_bits("x", x, least=2)
     return bandwidth if kernel == "exponential_hamming" else 1.0 / x.shape[1]

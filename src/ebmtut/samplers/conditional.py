@@ -17,7 +17,6 @@ from ebmtut.checks import (
     InputError,
     Natural,
     Positive,
-    check_range,
     checked,
 )
 from ebmtut.energies import LevelEnergy
@@ -207,11 +206,8 @@ class AdaptedChain:
     def __init__(
         self, noise: NoiseLevels, chain: ConditionalChain, target: float | None
     ) -> None:
-        if target is not None:
-            inside = {"include_low": False, "include_high": False}
-            check_range("target_acceptance", target, low=0, high=1, **inside)
-            if not chain.adjusted:
-                raise InputError("target_acceptance needs adjusted=True, got False")
+        if target is not None and not chain.adjusted:
+            raise InputError("target_acceptance needs adjusted=True, got False")
         if chain.n_steps == 0 and noise.sigmas[-1] == 1:
             raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
         self.noise, self.chain, self.target = noise, chain, target

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import Natural, Number, check_range, checked
+from ebmtut.checks import Fraction, Natural, Number, checked
 from ebmtut.kernels import deconvolution_gibbs as kernels
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_floats, check_only_bits
@@ -24,8 +24,8 @@ def deconvolution_gibbs(
     n_sweeps: Natural,
     *,
     generator: torch.Generator,
-    location_prior: float = 0.01,
-    feature_prior: float = 0.25,
+    location_prior: Fraction = 0.01,
+    feature_prior: Fraction = 0.25,
     evidence: Number = 5.0,
 ) -> tuple[
     Float[Tensor, "n_images n_features rows columns"],
@@ -70,13 +70,7 @@ def deconvolution_gibbs(
     locations = check_floats("locations", locations, (n_images, n_features, *grid))
     for name, x in (("images", images), ("S", locations), ("W", features)):
         check_only_bits(name, x)
-    logits = []
-    for name, prior in (
-        ("location_prior", location_prior),
-        ("feature_prior", feature_prior),
-    ):
-        check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
-        logits.append(math.log(prior / (1 - prior)))
+    logits = [math.log(p / (1 - p)) for p in (location_prior, feature_prior)]
     counts = conv_transpose2d(locations, features[:, None].to(locations))[:, 0]
     s = locations.numpy(force=True).astype(np.uint8)
     w = features.numpy(force=True).astype(np.uint8)

@@ -119,18 +119,14 @@ def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Ten
             "temperatures must be 2N numbers, one a half step, "
             f"got shape {tuple(values.shape)}"
         )
-    if not 0 < float(values.min()) <= float(values.max()) < math.inf:
-        k = int((~torch.isfinite(values) | (values <= 0)).nonzero()[0])
-        raise InputError(
-            f"temperatures must be > 0 and finite, got {float(values[k]):g} at {k}"
-        )
     held = values.to(like)
-    if not 0 < float(held.min()) <= float(held.max()) < math.inf:
-        k = int((~torch.isfinite(held) | (held <= 0)).nonzero()[0])
-        raise InputError(
-            f"temperatures must be > 0 and finite in {held.dtype}, "
-            f"got {float(values[k]):g} at {k}"
-        )
+    for found, where in ((values, ""), (held, f" in {held.dtype}")):
+        if not 0 < float(found.min()) <= float(found.max()) < math.inf:
+            k = int((~torch.isfinite(found) | (found <= 0)).nonzero()[0])
+            raise InputError(
+                f"temperatures must be > 0 and finite{where}, "
+                f"got {float(values[k]):g} at {k}"
+            )
     return held.view(-1, 2)
 
 

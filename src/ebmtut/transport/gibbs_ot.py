@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_type, checked, shown
+from ebmtut.checks import Count, InputError, check_type, checked, shown
 from ebmtut.kernels.exponentials import exponentials
 from ebmtut.kernels.gibbs_ot import CompiledChain, chain_by_kernel
 from ebmtut.tensor_checks import check_finite
@@ -205,7 +205,7 @@ def gibbs_ot(
     temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
     state: GibbsOTState | None = None,
-    trace_every: int | None = None,
+    trace_every: Count | None = None,
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
@@ -265,7 +265,7 @@ def gibbs_ot_reference(
     temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
     state: GibbsOTState | None = None,
-    trace_every: int | None = None,
+    trace_every: Count | None = None,
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
@@ -289,8 +289,6 @@ def _run(
     check_problem(p, q, cost)
     p, q, cost = p.detach(), q.detach(), cost.detach()
     schedule = as_temperatures(temperatures, p)
-    if trace_every is not None:
-        check_counts(trace_every=trace_every)
     check_type("generator", generator, torch.Generator)
     g = start_of(state, p)
     chain = make_chain(*map(torch.atleast_2d, (p, q, cost, g)))

@@ -40,13 +40,7 @@ __all__ = [
 
 
 class Drift(NamedTuple):
-    """Expected change of V in a half step and what bounds it.
-
-    Attributes
-    ----------
-    change
-        O(z, T) of Eq. 21.
-    """
+    """Expected change of V in a half step, O(z, T) of Eq. 21, and what bounds it."""
 
     change: Float[Tensor, "*batch"]
     c: Float[Tensor, "*batch"]

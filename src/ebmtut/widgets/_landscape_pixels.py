@@ -25,17 +25,9 @@ _TOP = 0.998
 
 @checked
 def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray:
-    """Turn a landscape into one byte a pixel, linear in the density.
+    """Turn a landscape, rows of growing y, into bytes linear in the density.
 
-    Parameters
-    ----------
-    log_density
-        (n, n), up to a constant, rows of growing y.
-
-    Returns
-    -------
-    pixels
-        uint8, rows from the top down; 255 where 99.8 percent of the cells lie below.
+    Rows are from the top down; 99.8 percent of the cells lie below 255.
     """
     values = np.asarray(log_density, dtype=float)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -56,24 +48,12 @@ def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray
 
 @dataclass(frozen=True)
 class PackedLandscapes:
-    """Every setting of the hyperparameters, in the order of `itertools.product`.
+    """Every setting of the hyperparameters, in the order of `itertools.product`."""
 
-    Attributes
-    ----------
-    choices
-        Hyperparameters, outermost first, and their values.
-    pictures
-        uint8 (n_pixels, n_pixels); the true density first.
-    shown
-        For each setting its position in ``pictures``, -1 where there is none.
-    notes
-        For each setting the KL to the data in nats, "diverged" or "not run".
-    """
-
-    choices: dict[str, tuple[float, ...]]
-    pictures: tuple[np.ndarray, ...]
-    shown: tuple[int, ...]
-    notes: tuple[str, ...]
+    choices: dict[str, tuple[float, ...]]  # outermost first
+    pictures: tuple[np.ndarray, ...]  # the true density first
+    shown: tuple[int, ...]  # place of each setting's picture, -1 where there is none
+    notes: tuple[str, ...]  # KL to the data in nats, "diverged" or "not run"
 
 
 def pack_landscapes(
@@ -83,17 +63,10 @@ def pack_landscapes(
     method: str = "ED-Bern",
     n_pixels: int = 48,
 ) -> PackedLandscapes:
-    """Collect the landscapes of one method over a grid of settings.
+    """Collect the landscapes of one method over a grid of eps, M and w, or over all.
 
-    Parameters
-    ----------
-    result
-        Of ``ebmtut run ed/w-and-m`` or alike: ``scalars["variants"]`` holds recipes and
-        gaps, the array of the same name the landscapes, ``truth`` the true one.
-    choices
-        Values of eps, M and w; None for all that the result has.
-    method, n_pixels
-        That learned the landscapes; as for `encode_landscape`.
+    The result is one of ed/w-and-m: ``scalars["variants"]`` holds recipes and gaps, the
+    array of the same name the landscapes, ``truth`` the true one.
     """
     variants: Mapping[str, Any] = result.scalars.get("variants", {})
     found = {

@@ -7,7 +7,7 @@ Source: Ou, Zhang and Li (2025), Section 4.2; EB-GFN: Zhang et al. (2022).
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from ebmtut.energies import Energy, MLPEnergy, TableEnergy
 from ebmtut.experiments.dnfs import planes
 from ebmtut.experiments.dnfs.planes import BITS, LISTED
 from ebmtut.experiments.dnfs.planes import METHODS as SAMPLERS
-from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream_seed
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream, with_cells
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.metrics import (
     BernoulliProposal,
@@ -356,9 +356,8 @@ def wide_joint(
     for step in loop.steps(config.n_last):
         follower.fit(1, share=falling(step), generator=generator)
     flow = flows.Flow(path, follower.flow.network, rates="one_way")
-    found = _evaluated(
-        energy, flow, density, n_times, stream_seed("evaluation", seed), device
-    )
+    rng = stream("evaluation", seed, device)
+    found = _evaluated(energy, flow, data, n_times, generator=rng)
     learned = {
         "clipped": follower.n_clipped,
         "clipped share": follower.clipped_share,
@@ -371,13 +370,12 @@ def wide_joint(
 def _evaluated(
     energy: Energy,
     flow: flows.Flow,
-    density: str,
+    data: DensityData,
     n_time_steps: int,
-    seed: int,
-    device: str,
+    *,
+    generator: torch.Generator,
 ) -> Outcome:
     """Compare the energy, the flow's samples and independent bits with the data."""
-    data, generator = DensityData(density), make_generator(seed, device)
     n = _HELD_OUT
     how: Any = {"generator": generator}
     x = data.sample_bits(n, **how)
@@ -462,14 +460,10 @@ def check_gaps(result: Result) -> Verdicts:
 
 def no_coupling(result: Result) -> Result:
     """Return independent bits in the place of energy and flow."""
-    table = {
-        method: {
-            density: cell | {"KL": cell["null KL"], "flow KL": cell["null KL"]}
-            for density, cell in row.items()
-        }
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(
+        result,
+        lambda cell, *names: dict.fromkeys(("KL", "flow KL"), cell["null KL"]),
+    )
 
 
 EXPERIMENT = Experiment(

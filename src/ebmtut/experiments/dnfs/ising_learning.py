@@ -4,7 +4,7 @@ The data are those of the row ed/ising-rmse: the same lattices, samples and scor
 Source: Ou, Zhang and Li (2025), Section 4.2 and Appendix E.2.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checke
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.ed.couplings import PROBLEMS, cells, column_name, edge_precision
-from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, with_cells
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pivot import range_of, ranges_of, table_of
 from ebmtut.experiments.verdicts import Verdicts, claim, compare
@@ -355,11 +355,7 @@ def check_couplings(result: Result) -> Verdicts:
 
 def no_coupling(result: Result) -> Result:
     """Return J = 0 in the place of what was learned."""
-    table = {
-        method: {c: cell | {"nlr": cell["null"]} for c, cell in row.items()}
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(result, lambda cell, *names: {"nlr": cell["null"]})
 
 
 EXPERIMENT = Experiment(

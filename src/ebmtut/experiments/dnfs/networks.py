@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
 from ebmtut.experiments.dnfs.recipes import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream
+from ebmtut.experiments.experiment import Experiment, Outcome, grid, stream, with_cells
 from ebmtut.experiments.pivot import spread, spread_of_ess
 from ebmtut.experiments.verdicts import Verdicts, claim, mean_and_stderr
 from ebmtut.paths import AnnealingPath
@@ -210,10 +210,8 @@ def check_order(result: Result) -> Verdicts:
 
 def no_difference(result: Result) -> Result:
     """Return a result in which all networks have the ESS of one untrained network."""
-    table = result.scalars["table"]
-    bare = [cell["bare ESS"] for cell in table.values()]
-    same = {name: cell | {"ESS": bare[0]} for name, cell in table.items()}
-    return replace(result, scalars=result.scalars | {"table": same})
+    first = next(iter(result.scalars["table"].values()))
+    return with_cells(result, lambda cell, name: {"ESS": first["bare ESS"]})
 
 
 EXPERIMENT = Experiment(

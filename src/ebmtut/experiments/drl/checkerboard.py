@@ -13,7 +13,7 @@ from scipy.ndimage import find_objects, label
 from ebmtut.checks import Count, checked
 from ebmtut.experiments.drl import plane as shared
 from ebmtut.experiments.drl.plane import METRICS, PLANE, exact_log_density
-from ebmtut.experiments.experiment import Experiment, Outcome
+from ebmtut.experiments.experiment import Experiment, Outcome, with_cells
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import panel_size
 from ebmtut.results import Cell, Result, Table
@@ -98,11 +98,9 @@ def check(result: Result) -> Verdicts:
 
 def nothing_learned(result: Result) -> Result:
     """Return the result of a model that learned a mean and a covariance only."""
-    row = result.scalars["table"]["recovery"]
-    n_seeds = len(row["kl"])  # the fit is the same for every seed
+    n_seeds = len(result.scalars["table"]["recovery"]["kl"])
     fit = {k: [value] * n_seeds for k, value in result.scalars["Gaussian fit"].items()}
-    table = {"recovery": row | fit}
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(result, lambda cell, name: fit)
 
 
 EXPERIMENT = Experiment(

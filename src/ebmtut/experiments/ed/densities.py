@@ -23,7 +23,7 @@ from ebmtut.experiments.ed.evaluation import (
     landscape,
 )
 from ebmtut.experiments.ed.recipes import ED_METHODS, METHODS, PAPER_RECIPE, Recipe
-from ebmtut.experiments.experiment import Cells, Experiment
+from ebmtut.experiments.experiment import Cells, Experiment, with_cells
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdicts, claim
 from ebmtut.plotting import COLORS, panel_size
@@ -129,15 +129,10 @@ def check_landscapes(result: Result) -> Verdicts:
 def independent_bits(result: Result) -> Result:
     """Return what independent bits with the data's means would have got."""
 
-    def as_bits(density: str, cell: dict[str, Any]) -> dict[str, Any]:
-        found = evaluate_independent_bits(density)
-        return cell | {key: [value] for key, value in found.items()}
+    def as_bits(cell: dict[str, Any], method: str, density: str) -> dict[str, Any]:
+        return {k: [v] for k, v in evaluate_independent_bits(density).items()}
 
-    table = {
-        method: {density: as_bits(density, cell) for density, cell in row.items()}
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(result, as_bits)
 
 
 def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import couplings
 from ebmtut.experiments.ed.couplings import IsingConfig
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, with_cells
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdicts, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
@@ -72,16 +72,12 @@ def check_rmse(result: Result) -> Verdicts:
 def no_coupling(result: Result) -> Result:
     """Return J = 0: its error, and edges in no order, of which few are true."""
 
-    def untrained(column: str, cell: dict[str, Any]) -> dict[str, Any]:
+    def untrained(cell: dict[str, Any], method: str, column: str) -> dict[str, Any]:
         truth = result.arrays[f"truth/{column}"]
         is_edge = truth[np.triu_indices(len(truth), 1)] != 0
-        return cell | {"nlr": cell["null"], "precision": [float(is_edge.mean())]}
+        return {"nlr": cell["null"], "precision": [float(is_edge.mean())]}
 
-    table = {
-        method: {column: untrained(column, cell) for column, cell in row.items()}
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(result, untrained)
 
 
 # The paper does not say how many steps it takes, nor whether the l1 penalty is of the

@@ -27,7 +27,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.experiment import Cells, Experiment, Outcome
+from ebmtut.experiments.experiment import Cells, Experiment, Outcome, with_cells
 from ebmtut.experiments.jobs import timed_loop
 from ebmtut.experiments.pmp.chains import Chains, log_mmd2, start_samples, sweep_samples
 from ebmtut.experiments.verdicts import Verdicts, claim
@@ -240,14 +240,7 @@ def check_persistent(result: Result) -> Verdicts:
 
 def independent_bits(result: Result) -> Result:
     """Return the error of independent bits for every way of learning."""
-    table = {
-        size: {
-            way: {k: at | {"error": at["null error"]} for k, at in row.items()}
-            for way, row in ways.items()
-        }
-        for size, ways in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+    return with_cells(result, lambda cell, *names: {"error": cell["null error"]})
 
 
 EXPERIMENT = Experiment(

@@ -1,25 +1,23 @@
 """What the experiments share: baselines, reduced problems and curves."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from ebmtut.experiments.experiment import Runs
+from ebmtut.experiments.experiment import Runs, with_cells
 from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 
 
 def baseline(result: Result, of: Callable[[str], float | None]) -> Result:
     """Give every method the scores of a baseline: those that ``of`` has a value for."""
-    table = {
-        method: {
-            name: seeds if (value := of(name)) is None else [value] * len(seeds)
-            for name, seeds in row.items()
-        }
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
+
+    def scores(row: Mapping[str, Sequence[float]], method: str) -> dict[str, Any]:
+        known = {name: of(name) for name in row}
+        return {k: [v] * len(row[k]) for k, v in known.items() if v is not None}
+
+    return with_cells(result, scores)
 
 
 def parts(runs: Runs) -> tuple[Runs, Runs]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm import trange
 
 from ebmtut._gradients import with_gradients
-from ebmtut.checks import check_range, checked
+from ebmtut.checks import Count, Positive, checked
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport.grid_cost import GridCost, check_measures, grid_cost
 
@@ -86,11 +86,11 @@ def smoothed_wnmf(
     dictionary: Float[Tensor, "n_components height width"],
     *,
     cost: GridCost | None = None,
-    smoothing: float = 1 / 100,
-    entropy_memberships: float = 1 / 200,
-    entropy_dictionary: float = 1 / 200,
-    n_rounds: int = 10,
-    n_steps: int = 20,
+    smoothing: Positive = 1 / 100,
+    entropy_memberships: Positive = 1 / 200,
+    entropy_dictionary: Positive = 1 / 200,
+    n_rounds: Count = 10,
+    n_steps: Count = 20,
     start: SmoothedWNMF | None = None,
     progress: bool = False,
 ) -> SmoothedWNMF:
@@ -125,14 +125,6 @@ def smoothed_wnmf(
     >>> found.dictionary.sum((1, 2))  # images again
     tensor([1.0000, 1.0000], dtype=torch.float64)
     """
-    for name, value in (
-        ("smoothing", smoothing),
-        ("entropy_memberships", entropy_memberships),
-        ("entropy_dictionary", entropy_dictionary),
-    ):
-        check_range(name, value, low=0, include_low=False)
-    for name, value in (("n_rounds", n_rounds), ("n_steps", n_steps)):
-        check_range(name, value, low=1, integer=True)
     check_shape("data", data, (None, None, None))
     n, height, width = data.shape
     cost = cost or grid_cost(height, width, dtype=data.dtype, device=data.device)

@@ -74,12 +74,6 @@ class WNMFConfig:
     mixing_window: Count = 5
     max_passes: Count = 10
 
-    def __post_init__(self) -> None:
-        for name in ("accelerate", "shrink_steps"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise InputError(f"{name} must be True or False, got {value!r}")
-
 
 @dataclass
 class WNMFState:
