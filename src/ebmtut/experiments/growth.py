@@ -27,13 +27,13 @@ _SHOWN = {
 }
 # Rows of `benchmarks/gpu_rates.py` and what the page calls them.
 _ON_GPU = {
-    "PMP dense 900": "max-product, 900 sites, all pairs",
-    "PMP RBM 784x500": "max-product, RBM of 784 and 500 units",
-    "PMP edges 25x25": f"max-product, lattice {_SIDES.format(25)}",
-    "PMP edges 128x128": f"max-product, lattice {_SIDES.format(128)}",
-    "Gibbs lattice 25x25, 100 chains": f"Gibbs, one coupling, {_SIDES.format(25)}",
-    "Gibbs lattice 2048x2048, 64 chains": f"Gibbs, one coupling, {_SIDES.format(2048)}",
-    "Gibbs graph 262144 sites, 64 chains": "Gibbs, a coupling per edge, "
+    "PMP dense 900": "max-product, 900 sites, all pairs, 100 perturbations",
+    "PMP RBM 784x500": "max-product, RBM of 784 and 500 units, 100",
+    "PMP edges 25x25": f"max-product, lattice {_SIDES.format(25)}, 100",
+    "PMP edges 128x128": f"max-product, lattice {_SIDES.format(128)}, 100",
+    "Gibbs lattice 25x25, 100 chains": f"Gibbs, 100 chains, {_SIDES.format(25)}",
+    "Gibbs lattice 2048x2048, 64 chains": f"Gibbs, 64 chains, {_SIDES.format(2048)}",
+    "Gibbs graph 262144 sites, 64 chains": "Gibbs, a coupling per edge, 64 chains, "
     f"{_SIDES.format(512)}",
     "min-plus separable, 1024 images of 4096": "transport between 1,024 images of "
     f"{_SIDES.format(64)}",
