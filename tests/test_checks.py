@@ -162,7 +162,6 @@ def test_what_is_not_declared_is_refused_in_one_line(field, value, words):
 def test_a_function_is_held_to_its_signature():
     @checked
     def scale(x, by: Positive = 0.0, *, n: Count | Sequence[Count] = 1):
-        """Scale."""
         return x * by
 
     assert scale(3) == 0, "a default is the author's"

@@ -43,7 +43,6 @@ sizes = pytest.mark.parametrize("n_states", [2, 3])
 
 
 def check_distribution(x, p, n_states=2):
-    """Compare the states' frequencies with a distribution, by Pearson's test."""
     counts = torch.bincount(states_to_index(x, n_states), minlength=len(p))
     assert chisquare(counts.numpy(), (p / p.sum() * len(x)).numpy()).pvalue > P_VALUE
 

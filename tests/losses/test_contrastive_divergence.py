@@ -85,8 +85,6 @@ COUNTER = Sampler(
 
 
 class State(tuple):
-    """A state of one field."""
-
     def __new__(cls, x):
         return super().__new__(cls, (x,))
 
@@ -301,7 +299,6 @@ PRODUCTS = {functional.linear, torch.Tensor.matmul}
 
 
 def gradient(loss, module):
-    """All slopes of a loss, as one vector."""
     found = torch.autograd.grad(loss, [*module.parameters()])
     return torch.cat([slope.double().flatten() for slope in found])
 

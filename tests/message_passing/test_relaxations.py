@@ -35,7 +35,6 @@ def draw(n_samples, n_sites, seed):
 
 
 def best(model, unaries):
-    """Best bits and their scores by trying all."""
     x = exact_perturb_and_map(model, unaries.shape[1], unaries - model.bias)
     return x, scores(model, x, unaries)
 
