@@ -84,13 +84,8 @@ COUNTER = Sampler(
 )
 
 
-class State(tuple):
-    def __new__(cls, x):
-        return super().__new__(cls, (x,))
-
-    @property
-    def x(self):
-        return self[0]
+class State(NamedTuple):
+    x: torch.Tensor
 
 
 def test_chains_go_on_where_they_were_and_keep_their_tensor():
