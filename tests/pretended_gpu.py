@@ -104,8 +104,6 @@ class OnGPU(torch.Tensor):
 
 
 class Generator(torch.Generator):
-    """A generator that claims to be of the device that it was made for."""
-
     # By what torch passes on of it; kept, so that no other gets its place.
     on_gpu: ClassVar = {}
 

@@ -44,7 +44,6 @@ def executed(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def html(executed, tmp_path_factory):
-    """Return the folder of the built book."""
     given = os.environ.get("EBMTUT_HTML")
     if given and (ROOT / given / "index.html").is_file():
         return ROOT / given

@@ -105,7 +105,6 @@ def phone(browser):
 
 @pytest.fixture(scope="module")
 def widget_pages(html, pages):
-    """Pages that hold the state of widgets."""
     mark = "application/vnd.jupyter.widget-view+json"
     found = [page for page in pages if mark in (html / page).read_text("utf-8")]
     assert found, "no page has a widget"

@@ -34,7 +34,6 @@ def table() -> dict[str, list[dict[str, Any]]]:
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
-    """Return the values in the notebook's own parameters cell."""
     import papermill
 
     found = papermill.inspect_notebook(str(notebook))

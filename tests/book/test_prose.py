@@ -14,7 +14,6 @@ PLAIN = "A sentence of six words here.\n\n"
 
 
 def page_of(folder, *cells, name="ising.ipynb"):
-    """Measure a notebook of these cells."""
     common = {"metadata": {}, "outputs": []}
     file = folder / name
     file.write_text(json.dumps({"cells": [common | cell for cell in cells]}), "utf-8")

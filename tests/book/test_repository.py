@@ -29,7 +29,6 @@ def make_targets(makefile):
 
 
 def make_commands(markdown):
-    """Targets of the `make` commands in a text's code."""
     code = re.findall(r"```.*?```|`[^`\n]+`", markdown, re.DOTALL)
     return set(re.findall(r"\bmake ((?!PYTHON)[a-z][\w-]*)", "\n".join(code)))
 

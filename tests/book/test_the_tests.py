@@ -113,7 +113,6 @@ def tiny(tmp_path_factory, worker_id):
 
 
 def make_tiny(root, html):
-    """Write a book, execute its notebook and build it."""
     root.mkdir()
     shutil.copy(ROOT / "_config.yml", root)
     for name in ("_static", "_ext"):
@@ -131,7 +130,6 @@ def make_tiny(root, html):
 
 @pytest.fixture
 def notebook(tiny):
-    """Return a copy of the stored notebook, to be spoilt."""
     return copy.deepcopy(tiny.stored)
 
 
@@ -143,7 +141,6 @@ def html(tiny, tmp_path):
 
 @pytest.fixture
 def sources(tiny, tmp_path):
-    """Return a copy of the sources, to be spoilt and built."""
     ignore = shutil.ignore_patterns("_build")
     return shutil.copytree(tiny.root, tmp_path / "sources", ignore=ignore)
 
@@ -155,7 +152,6 @@ def desk(browser):
 
 
 def spoil(html, mark, instead, page="toy.html"):
-    """Replace the first `mark` of a built page."""
     file = html / "book" / page
     text = file.read_text("utf-8")
     assert mark in text

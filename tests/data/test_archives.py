@@ -265,7 +265,6 @@ FACES = archive(["images/image-0.png"])
 
 
 def zipped(name):
-    """A picture of noise in an archive."""
     pixels = np.random.default_rng(0).integers(0, 255, (218, 178, 3), dtype=np.uint8)
     picture, content = io.BytesIO(), io.BytesIO()
     Image.fromarray(pixels).save(picture, "JPEG")

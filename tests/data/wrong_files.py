@@ -12,7 +12,6 @@ from ebmtut.checks import InputError
 def assert_refused(
     read: Callable[[Path], Any], folder: Path, text: str, match: str
 ) -> None:
-    """Write a file, and see that a reader says what is wrong with it."""
     path = folder / "mine.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=match) as caught:

@@ -146,17 +146,13 @@ def test_the_lowest_last_error_is_chosen():
 
 def test_who_arrives_is_who_comes_near_exact_samples():
     rows = np.array([[[1, 0.1, 3, 0.5], [2, 0.2, 6, 0.19], [4, 0.4, 12, 0.1]]] * 3)
-    result = Result(
-        "comparison/x",
-        "full",
-        {},
-        {
-            "columns": ["steps", "seconds", "evaluations", "pairs"],
-            "shown": "pairs",
-            "references": {"exact": {"pairs": 0.1}},
-        },
-        {"Gibbs": rows.astype("float32")},
-    )
+    scalars = {
+        "columns": ["steps", "seconds", "evaluations", "pairs"],
+        "shown": "pairs",
+        "references": {"exact": {"pairs": 0.1}},
+    }
+    arrays = {"Gibbs": rows.astype("float32")}
+    result = Result("comparison/x", "full", {}, scalars, arrays)
     assert comparison.cost_to_arrive(result, "Gibbs", "seconds") == pytest.approx(0.2)
     assert comparison.cost_to_arrive(result, "Gibbs", "evaluations") == 6
 
@@ -220,14 +216,10 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     assert [firsts[f, "seconds", 2] for f in files].count("Gibbs") == 5
     other = [firsts[f, "seconds", 2] != firsts[f, "evaluations", 2] for f in files]
     assert sum(other) == 5
-    changed = {
-        f: (firsts[f, "evaluations", 2], firsts[f, "evaluations", 1.5])
-        for f in files
-        if firsts[f, "evaluations", 2] != firsts[f, "evaluations", 1.5]
-    }
-    assert changed == {
-        "sampling-spin-glass": ("flow", "SMC"),
-        "sampling-rbm": ("DMALA", "SMC"),
+    both = {f: [firsts[f, "evaluations", near] for near in (2, 1.5)] for f in files}
+    assert {f: pair for f, pair in both.items() if pair[0] != pair[1]} == {
+        "sampling-spin-glass": ["flow", "SMC"],
+        "sampling-rbm": ["DMALA", "SMC"],
     }
 
 

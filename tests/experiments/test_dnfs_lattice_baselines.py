@@ -154,7 +154,6 @@ SIGMA = 0.15
 
 
 def states_of_four():
-    """All states of 4 x 4 sites, and their exact log-probabilities."""
     x = enumerate_states(16).float()
     return x, exact_probabilities(LatticeIsing(4, SIGMA), 16)
 

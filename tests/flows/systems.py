@@ -8,6 +8,7 @@ from torch import nn
 from ebmtut import flows
 from ebmtut.energies import Energy
 from ebmtut.states import enumerate_states, states_to_index
+from tests.shared import normal
 
 
 class TableEnergy(Energy):
@@ -24,11 +25,8 @@ class TableEnergy(Energy):
 
 
 def random_energy(n_sites, n_states=2, seed=0, scale=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    table = scale * torch.randn(
-        n_states**n_sites, generator=generator, dtype=torch.float64
-    )
-    return TableEnergy(table, n_sites, n_states)
+    table = normal(n_states**n_sites, seed=seed)
+    return TableEnergy(scale * table, n_sites, n_states)
 
 
 class TableNetwork(nn.Module):
@@ -61,8 +59,7 @@ def neighbors(n_sites, n_states=2):
 def random_odd_tables(n_sites, n_states=2, seed=0, n_times=2):
     """G(x -> y) = A[x, y] with antisymmetric A, at a few times."""
     n_all = n_states**n_sites
-    generator = torch.Generator().manual_seed(seed)
-    a = torch.randn(n_times, n_all, n_all, generator=generator, dtype=torch.float64)
+    a = normal(n_times, n_all, n_all, seed=seed)
     a = a - a.transpose(1, 2)
     index = neighbors(n_sites, n_states)
     rows = torch.arange(n_all)[:, None, None].expand_as(index)

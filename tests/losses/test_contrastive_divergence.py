@@ -84,15 +84,8 @@ COUNTER = Sampler(
 )
 
 
-class State(tuple):
-    """A state of one field."""
-
-    def __new__(cls, x):
-        return super().__new__(cls, (x,))
-
-    @property
-    def x(self):
-        return self[0]
+class State(NamedTuple):
+    x: torch.Tensor
 
 
 def test_chains_go_on_where_they_were_and_keep_their_tensor():
@@ -301,7 +294,6 @@ PRODUCTS = {functional.linear, torch.Tensor.matmul}
 
 
 def gradient(loss, module):
-    """All slopes of a loss, as one vector."""
     found = torch.autograd.grad(loss, [*module.parameters()])
     return torch.cat([slope.double().flatten() for slope in found])
 

@@ -332,9 +332,8 @@ def test_in_bfloat16_the_loss_agrees_within_its_rounding():
     generator = make_generator(4)
     noises = noise.noises[:2]
     energy = PerceptronEnergy((6,), noises, 16, 2, "linear", generator=generator)
-    data, samples = torch.randn(2, 256, 6, generator=generator) * torch.tensor(
-        [1.0, 2.0]
-    ).reshape(2, 1, 1)
+    data, samples = torch.randn(2, 256, 6, generator=generator)
+    samples = 2 * samples
     level = torch.randint(2, (256,), generator=generator)
     single = recovery_likelihood_loss(energy, data, samples, level)
     with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):

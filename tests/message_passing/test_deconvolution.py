@@ -98,7 +98,6 @@ def test_single_precision_is_as_near_as_rounding_lets_it(n_sweeps):
 
 
 def best_score(x, s_unaries, w_unaries, evidence):
-    """Score of the best of all S and W, by trying each."""
     n_s, n_w = s_unaries.numel(), w_unaries.numel()
     best = -torch.inf
     for bits in itertools.product((0.0, 1.0), repeat=n_s + n_w):

@@ -23,11 +23,14 @@ from tests.shared import normal
 seeds = st.integers(0, 10**6)
 
 
-def random_machine(n_sites, seed, *, attractive=False):
+def normals(seed, *shapes):
     generator = make_generator(seed)
-    weight = 2 * torch.randn(n_sites, n_sites, generator=generator, dtype=torch.float64)
-    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
-    return BoltzmannMachine(weight.abs() if attractive else weight, bias)
+    return [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+
+
+def random_machine(n_sites, seed, *, attractive=False):
+    weight, bias = normals(seed, (n_sites, n_sites), (n_sites,))
+    return BoltzmannMachine(2 * (weight.abs() if attractive else weight), bias)
 
 
 def draw(n_samples, n_sites, seed):
@@ -35,7 +38,6 @@ def draw(n_samples, n_sites, seed):
 
 
 def best(model, unaries):
-    """Best bits and their scores by trying all."""
     x = exact_perturb_and_map(model, unaries.shape[1], unaries - model.bias)
     return x, scores(model, x, unaries)
 
@@ -156,11 +158,7 @@ def test_the_program_does_not_depend_on_the_unit(form, scale):
 
 
 def random_rbm(seed=0, n_hidden=4, n_visible=5):
-    generator = make_generator(seed)
-    shapes = ((n_hidden, n_visible), (n_hidden,), (n_visible,))
-    return RBM(
-        *(torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
-    )
+    return RBM(*normals(seed, (n_hidden, n_visible), (n_hidden,), (n_visible,)))
 
 
 def as_graph(rbm):
@@ -196,12 +194,8 @@ def test_descent_stays_at_its_start_without_steps():
 
 
 def random_ising(n_sites, seed, scale=1.0):
-    generator = make_generator(seed)
-    coupling = scale * torch.randn(
-        n_sites, n_sites, generator=generator, dtype=torch.float64
-    )
-    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
-    return Ising(coupling, bias)
+    coupling, bias = normals(seed, (n_sites, n_sites), (n_sites,))
+    return Ising(scale * coupling, bias)
 
 
 def draw_noise(n_samples, n_sites, seed):

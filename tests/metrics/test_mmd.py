@@ -155,13 +155,8 @@ def test_noise_of_a_fresh_sample() -> None:
     x, n, repeats = correlated(2000), 100, 200
     truth = metrics.pair_covariances(x)
     g = make_generator(1)
-    squares = torch.tensor(
-        [
-            metrics.covariance_error(x[torch.randint(len(x), (n,), generator=g)], truth)
-            ** 2
-            for _ in range(repeats)
-        ]
-    )
+    drawn = [x[torch.randint(len(x), (n,), generator=g)] for _ in range(repeats)]
+    squares = torch.tensor([metrics.covariance_error(y, truth) ** 2 for y in drawn])
     expected = metrics.covariance_error_of_fresh_sample(x, n) ** 2
     # Five standard errors, and a part 2 / n that the leading order leaves out.
     error = 5 * squares.std().item() / repeats**0.5 + 2 / n * expected
@@ -267,10 +262,7 @@ def test_nearest_neighbors_find_copies() -> None:
 
 def test_precision_and_recall_far_from_the_origin() -> None:
     """0..39 against 20..59: what lies within three steps of the other set counts."""
-    x, y = (
-        torch.arange(40.0).double()[:, None],
-        torch.arange(20.0, 60).double()[:, None],
-    )
+    x, y = (torch.arange(k, k + 40).double()[:, None] for k in (0, 20))
     want = pytest.approx((0.575, 0.575))
     assert precision_recall(x, y) == want
     assert precision_recall(x + 1.6e9, y + 1.6e9) == want

@@ -9,7 +9,6 @@ from ebmtut.sweeps.driver import load_runs
 
 
 def wait_until(holds, seconds=180):
-    """Wait for something to come true."""
     deadline = time.time() + seconds
     while not holds():
         assert time.time() < deadline, "it never came true"
@@ -30,7 +29,6 @@ def of_sweep(folder, word=""):
 
 
 def kernels(folder):
-    """Kernels of the sweep in a folder."""
     found = []
     for process in of_sweep(folder, "one_run"):
         try:

@@ -31,7 +31,6 @@ record("found", found, results_dir)
 
 
 def write_notebook(path, parameters=PARAMETERS, work=WORK, last=RECORD):
-    """Write it and return its path."""
     cells = [nbformat.v4.new_markdown_cell("# A page")]
     for source in (parameters, work, last):
         cells.append(nbformat.v4.new_code_cell(source))

@@ -4,22 +4,13 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError
-from ebmtut.energies import Energy, Ising, lattice_adjacency
+from ebmtut.energies import Ising, TableEnergy, lattice_adjacency
 from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.training import FlowFollower, follower
 
 SIZES = {"n_trajectories": 64, "n_time_steps": 16, "learning_rate": 5e-3}
-
-
-class Pull(Energy):
-    """-2 for every 1: log-ratios of 2 t or -2 t."""
-
-    n_sites = 2
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return -2 * x.sum(1)
 
 
 def new_follower(
@@ -101,8 +92,7 @@ def test_cut_ratios_are_counted_and_kept() -> None:
 
 def test_all_ratios_above_the_cut_are_counted() -> None:
     """Bits with a field alone: every zero's ratio is 2 t, and is cut where t > 1/2."""
-    energy = Pull()
-    path = AnnealingPath(energy)
+    path = AnnealingPath(TableEnergy(torch.tensor([0.0, -2.0, -2.0, -4.0]), 2))
     flow = Flow(path, HollowMLP(2, width=4), max_log_ratio=1.0)
     counted = []
     cut = FlowFollower(flow, None, **SIZES)

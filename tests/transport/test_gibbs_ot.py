@@ -338,9 +338,7 @@ def test_half_step_distributions_are_the_samplers(problem):
     n = 40_000
     g = torch.zeros(n, 5, dtype=torch.float64)
     L = (g[0, :, None] - cost).amax(0)
-    end = transport.gibbs_ot(
-        p.expand(n, -1), q.expand(n, -1), cost, [0.3, 0.2], generator=make_generator(0)
-    )
+    end = gibbs_ot(*copies(n, p, q), cost, [0.3, 0.2], generator=make_generator(0))
     distribution = transport.half_step_distribution(cost, 0.3, L=L, q=q)
     error = (end.U.mean(0) - distribution.mean).abs()
     assert bool((error < 5 * end.U.std(0) / n**0.5).all())
@@ -357,13 +355,9 @@ def test_r_is_a_martingale(problem):
     """Its mean stays, V's does not, and its steps are uncorrelated."""
     p, q, cost = problem(4, 3)
     n = 40_000
+    schedule = annealed_temperatures(8, 4)
     runs = transport.simulate_martingale(
-        p,
-        q,
-        cost,
-        transport.annealed_temperatures(8, 4),
-        n_chains=n,
-        generator=make_generator(0),
+        p, q, cost, schedule, n_chains=n, generator=make_generator(0)
     )
     assert runs.V.shape == runs.r.shape == (n, 16)
     # z^1 = (L^1, U^0) is the same for all chains.
@@ -381,7 +375,7 @@ def test_r_is_a_martingale(problem):
 def test_steps_down_are_bounded(problem):
     """Lemma B.3: r^n - r^(n + 1) <= C^n T^(n), surely, and C is sharp."""
     p, q, cost = problem(4, 3)
-    schedule = transport.annealed_temperatures(8, 4)
+    schedule = annealed_temperatures(8, 4)
     runs = transport.simulate_martingale(
         p, q, cost, schedule, n_chains=20_000, generator=make_generator(0)
     )
@@ -406,29 +400,25 @@ def test_bound_is_where_v_stands_still(problem):
     """The change of V is C (T - bound); at equilibrium it is zero on average."""
     p, q, cost = problem(5, 4)
     n, temperature = 20_000, 0.1
+    schedule = constant_temperatures(temperature, 25)
     runs = transport.simulate_martingale(
-        p,
-        q,
-        cost,
-        transport.constant_temperatures(temperature, 25),
-        n_chains=n,
-        generator=make_generator(0),
+        p, q, cost, schedule, n_chains=n, generator=make_generator(0)
     )
     change = (runs.c * (temperature - runs.bound))[:, -1]
     assert abs(float(change.mean())) < 5 * float(change.std()) / n**0.5
-    end = transport.gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
+    end = gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
     for following in ("L", "U"):
         bound = transport.temperature_bound(
             p, q, cost, end.U, end.L, 0.1, following=following
         )
-        side = {"U": end.U, "p": p} if following == "L" else {"L": end.L, "q": q}
-        distribution = transport.half_step_distribution(cost, 0.1, **side)
         if following == "L":
+            phi = transport.half_step_distribution(cost, 0.1, U=end.U, p=p).phi
             best = (end.U[:, None] - cost).amax(0)
-            expected = -(q * (end.L - best)).sum() / (distribution.phi * q).sum()
+            expected = -(q * (end.L - best)).sum() / (phi * q).sum()
         else:
+            phi = transport.half_step_distribution(cost, 0.1, L=end.L, q=q).phi
             best = (cost + end.L).amin(1)
-            expected = -(p * (best - end.U)).sum() / (distribution.phi * p).sum()
+            expected = -(p * (best - end.U)).sum() / (phi * p).sum()
         assert float(bound) == pytest.approx(float(expected), rel=1e-10)
 
 
@@ -443,8 +433,8 @@ def test_bounded_annealing_respects_the_bound_and_converges(problem):
     assert bool((blocks[1:, 0] <= blocks[:-1, 0]).all())
     lowered = blocks[1:, 0] < blocks[:-1, 0]
     torch.testing.assert_close(blocks[1:, 0][lowered], 0.8 * run.bounds[:-1][lowered])
-    exact = transport.exact_ot(p, q, cost).value
-    value = float(transport.dual_value(p, q, cost, g=run.result.U))
+    exact = exact_ot(p, q, cost).value
+    value = float(dual_value(p, q, cost, g=run.result.U))
     assert 0.99 * exact < value <= exact + 1e-12
 
 
@@ -476,15 +466,12 @@ def test_settling_compares_the_best_before_and_after():
 def test_relative_gap_is_a_certificate(problem, temperature):
     for seed in range(5):
         p, q, cost = problem(8, 7, zeros=0.2, seed=seed)
-        exact = transport.exact_ot(p, q, cost)
-        end = transport.gibbs_ot(
-            p, q, cost, [0.01] * 40, generator=make_generator(seed)
+        exact = exact_ot(p, q, cost)
+        end = gibbs_ot(
+            p, q, cost, [0.01] * 40, trace_every=20, generator=make_generator(seed)
         )
         gap = transport.relative_gap(p, q, cost, end.U, end.L, temperature=temperature)
-        trace = transport.gibbs_ot(
-            p, q, cost, [0.01] * 40, trace_every=20, generator=make_generator(seed)
-        ).trace
-        assert 1 - float(trace.dual[-1]) / exact.value <= gap / (1 - gap) + 1e-12
+        assert 1 - float(end.trace.dual[-1]) / exact.value <= gap / (1 - gap) + 1e-12
         assert gap > 0
 
 
@@ -501,10 +488,10 @@ def test_relative_gap_where_rounding_uses_a_forbidden_pair():
 def test_relative_gap_of_any_cost(problem, unit, gap):
     """Nothing to carry leaves no gap; a cost below zero leaves a positive one."""
     p, q, cost = problem(5, 4)
-    end = transport.gibbs_ot(p, q, unit * cost, [0.1] * 8, generator=make_generator(0))
+    end = gibbs_ot(p, q, unit * cost, [0.1] * 8, generator=make_generator(0))
     found = transport.relative_gap(p, q, unit * cost, end.U, end.L)
-    value = transport.exact_ot(p, q, unit * cost).value
-    lacks = abs(value - float(transport.dual_value(p, q, unit * cost, g=end.U)))
+    value = exact_ot(p, q, unit * cost).value
+    lacks = abs(value - float(dual_value(p, q, unit * cost, g=end.U)))
     if gap is None:
         assert 0 < found < math.inf
         assert found * (1 + found) * abs(value) >= lacks
@@ -514,13 +501,12 @@ def test_relative_gap_of_any_cost(problem, unit, gap):
 
 
 def test_schedules():
-    assert transport.constant_temperatures(0.3, 2).tolist() == [0.3] * 4
-    T = transport.annealed_temperatures(50, 128)
+    assert constant_temperatures(0.3, 2).tolist() == [0.3] * 4
+    T = annealed_temperatures(50, 128)
     assert T.shape == (100,)
     for n in (1, 20, 50):
         expected = 2.0 * (1 / 50**4) ** (n / 50) / 128
         assert T[2 * n - 2] == T[2 * n - 1]
         assert float(T[2 * n - 1]) == pytest.approx(expected, rel=1e-12)
-    assert transport.temperatures_of(
-        geometric(1.0, 0.25, 3), 3
-    ).tolist() == pytest.approx([1, 1, 0.5, 0.5, 0.25, 0.25])
+    T = temperatures_of(geometric(1.0, 0.25, 3), 3)
+    assert T.tolist() == pytest.approx([1, 1, 0.5, 0.5, 0.25, 0.25])

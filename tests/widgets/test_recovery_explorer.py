@@ -21,7 +21,6 @@ QUESTION = """(([x, noise, seen, sigma, size]) => x.map((at, k) => [
 
 
 def ours(x: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-    """The energy of the mixture, normalised."""
     parts = [
         p / w * torch.exp(-0.5 * ((x[:, 0] - m) / w) ** 2) / math.sqrt(2 * math.pi)
         for p, m, w in MODES

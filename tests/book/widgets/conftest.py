@@ -99,5 +99,4 @@ def visit(windows, address, site, page, request):
 
 @pytest.fixture
 def line(visit):
-    """Return the text beside the controls."""
     return visit.page.locator(".ex-note")

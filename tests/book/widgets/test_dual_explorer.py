@@ -75,7 +75,6 @@ def test_script_computes_what_the_package_computes(ask, name):
 
 
 def expected_note(name, chain):
-    """What the page says of the whole chain."""
     widget = make_widget()
     p, q, cost = problem(widget)
     found, _ = run(widget, name, chain)

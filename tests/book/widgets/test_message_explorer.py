@@ -41,7 +41,6 @@ def make_widget():
 
 
 def samples(n_sites):
-    """Return the perturbations that the page has."""
     noise = logistic((N_SAMPLES, 6), generator=make_generator(SEED))
     noise[0] = torch.tensor(FIRST_SAMPLE)
     return noise[:, :n_sites].double()
@@ -134,7 +133,6 @@ def flipped(edge):
 
 
 def press_edge(page, i, j, *, tap=False):
-    """Press the picture in the middle of two nodes of the ring."""
     canvas = page.locator("canvas").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()

@@ -101,7 +101,6 @@ def choice(page, name):
 
 
 def expected_note(which, n_iterations):
-    """Return the sentence that the page has to say of annealed iterations."""
     draws = torch.rand(N_ITERATIONS, 64, generator=make_generator(SEED))
     noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
     shape = TWO_DISTRIBUTIONS[which]
