@@ -320,6 +320,7 @@ CALLS = {call.func.__qualname__: call for call in MADE} | {
 }
 # None is a choice of theirs: a threshold, and a fresh generator of seed 0.
 OPTIONAL = """
+FourierEnergy GraphFlowNetwork HollowAttention HollowConvolution
 HollowGraphTransformer HollowMLP HollowTransformer MLPEnergy OddLatticeNetwork
 PerceptronEnergy ResNetEnergy SetPolicy TimeFeatures WideResNetEnergy binarize
 """
