@@ -159,7 +159,7 @@ def _measure(result: Result) -> str:
 
 
 def _per(result: Result) -> str:
-    """Say what the evaluations of a problem are counted for; only losses are trained."""
+    """Say what evaluations are counted for: only problems of losses name a measure."""
     return "in all" if "measure" in result.scalars else "per sample"
 
 
