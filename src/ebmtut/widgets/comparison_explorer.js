@@ -106,7 +106,12 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.stroke();
     const [name, aside] = method.name.split(" (");
     context.fillText(name, 110, y);
-    if (aside) context.fillText(`(${aside}`, 110, y + 23);
+    if (aside) {
+      const { font } = context;
+      context.font = "18px sans-serif";
+      context.fillText(`(${aside}`, 110, y + 20);
+      context.font = font;
+    }
     const row = rows[method.name];
     if (row) context.fillText(told(row.error), 300, y);
     const note = row ? row.ended && `ended at ${plain(row.ended)}${unit}`
