@@ -223,6 +223,57 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     }
 
 
+def test_only_tempering_also_comes_near_on_all_energies_at_more_cost():
+    arrived = {cost: {} for cost in comparison.COSTS}
+    for result in comparison.load(comparison.SAMPLING).values():
+        for cost, known in arrived.items():
+            for m in result.arrays:
+                known.setdefault(m, []).append(
+                    comparison.cost_to_arrive(result, m, cost) or np.inf
+                )
+    for known in arrived.values():
+        near = {m for m, costs in known.items() if max(costs) < np.inf}
+        assert near == {"SMC", "tempering"}
+        assert (np.array(known["SMC"]) < known["tempering"]).all()
+    places = np.argsort([*arrived["evaluations"].values()], axis=0)
+    row = [*arrived["evaluations"]].index("SMC")
+    assert ((places[:2] == row).any(0)).sum() == 5
+
+
+def test_evaluations_that_the_page_compares():
+    lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
+    found = {m: comparison.curve(lattice, m, "evaluations") for m in ("DMALA", "SMC")}
+    assert (found["DMALA"].cost[-1], found["SMC"].cost[0]) == (192, 202)
+    ends = found["DMALA"].error[-1], found["SMC"].error[0]
+    assert ends == pytest.approx((1.38, 1.59), abs=0.005)
+    lowest = min(
+        np.interp(192, c.cost, c.error)
+        for m in lattice.arrays
+        if (c := comparison.curve(lattice, m, "evaluations"))
+    )
+    assert lowest == pytest.approx(ends[0])
+    # Estimates of log Z at the cost of the flow with its training.
+    flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
+    spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
+    assert 17_500 < spent < 18_500 and flow.error[-1] == pytest.approx(0.67, abs=0.01)
+    for m in ("AIS", "SMC"):
+        annealed = comparison.curve(lattice, m, "evaluations", "log Z")
+        assert 0.015 < np.interp(spent, annealed.cost, annealed.error) < 0.025
+    digits, wide = (
+        comparison.load(comparison.LEARNING)[f"learning-{name}"]
+        for name in ("digits", "32-bits-2spirals")
+    )
+    last = {m: comparison.curve(digits, m, "seconds").error[-1] for m in digits.arrays}
+    assert sorted(last, key=last.get).index("PCD") == 4 and len(last) == 7
+    chain = comparison.curve(wide, "CD", "evaluations")
+    assert 570_000 < chain.cost[-1] < 580_000
+    late = chain.cost > 69_000
+    for m in set(wide.arrays) - {"CD"}:
+        other = comparison.curve(wide, m, "evaluations")
+        level = np.interp(np.log(chain.cost), np.log(other.cost), np.log(other.error))
+        assert (chain.error < np.exp(level))[late].all()
+
+
 def test_losses_take_as_many_steps_as_the_page_says():
     steps = [
         runs[:, -1, 0].mean()

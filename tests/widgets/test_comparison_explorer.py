@@ -14,6 +14,7 @@ METHODS = [
     for n in POINTS
 ]
 PROBLEM = {"name": "p", "measure": "error [nats]", "lines": {"exact": 0.05}}
+PROBLEM["per"] = "in all"
 PROBLEM["methods"] = METHODS
 
 
@@ -42,28 +43,33 @@ def test_the_cost_is_not_below_that_of_the_first_run(tmp_path):
     assert page["budget"] == pytest.approx(np.log10(2))
 
 
-BANDS = {"A": (0.1, 0.3), "B": (0.25, 0.5), "C": (0.4, 0.6)}
+BANDS = {"A": (0.2, 0.1, 0.3), "B": (0.35, 0.25, 0.5), "C": (0.5, 0.4, 0.6)}
 
 
 @node
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ({}, (False, "", "AB")),  # the band of B overlaps that of the lowest mean
-        ({"exact": 0.2}, (False, "A", "B")),
-        ({"exact": 0.25}, (False, "AB", "")),
-        ({"exact": 0.05, "independent bits": 0.31}, (False, "", "AB")),
-        ({"baseline": 0.3}, (True, "", "AB")),  # a run of A is not below it
+        ({}, (False, "")),
+        ({"exact": 0.1}, (False, "A")),  # a mean of twice the exact error is near
+        ({"exact": 0.15}, (False, "A")),  # a low end of a band is not
+        ({"exact": 0.18}, (False, "AB")),
+        ({"exact": 0.05, "independent bits": 0.31}, (False, "")),
+        ({"baseline": 0.3}, (True, "")),  # a run of A is not below it
     ],
 )
-def test_the_verdict_names_all_methods_that_share_the_first_place(
+def test_the_verdict_names_the_methods_that_are_near_and_those_that_overlap(
     lines, expected, tmp_path
 ):
-    found = [{"name": n, "low": b[0], "high": b[1]} for n, b in BANDS.items()]
+    keys = ("error", "low", "high")
+    found = [
+        {"name": n, **dict(zip(keys, band, strict=True))} for n, band in BANDS.items()
+    ]
     question = "js.verdict(given[0], given[1])"
     told = ask(tmp_path, "comparison_curves", question, lines, found)
-    names = ("".join(told[key]) for key in ("level", "others"))
-    assert (told["baseline"], *names) == expected
+    assert (told["baseline"], "".join(told["near"])) == expected
+    # The band of B overlaps that of the lowest mean.
+    assert told["overlap"] == ["A", "B"]
 
 
 def test_it_shows_the_problem_that_is_asked_for() -> None:

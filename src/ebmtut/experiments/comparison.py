@@ -81,6 +81,8 @@ METHODS: Mapping[str, Method] = {
     "PCD": Method(OKABE_ITO["black"], "s", asks=("gradient",)),
 }
 COSTS = {"seconds": "CPU seconds", "evaluations": "energy evaluations"}
+#: What the widget adds to the name of a method.
+UNCOUNTED = {"flow": " (training not counted)"}
 #: Labels of the errors by their stored names.
 MEASURES = {
     "energy": "energy error [sd]",
@@ -156,6 +158,11 @@ def _measure(result: Result) -> str:
     return MEASURES[result.scalars.get("measure", result.scalars["shown"])]
 
 
+def _per(result: Result) -> str:
+    """Say what evaluations are counted for: only problems of losses name a measure."""
+    return "in all" if "measure" in result.scalars else "per sample"
+
+
 def _panel(ax: Axes, result: Result, cost: str, error: str | None = None) -> None:
     """Draw all methods over one cost, with the baseline and exact samples."""
     shown = error or result.scalars["shown"]
@@ -220,7 +227,8 @@ def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
             _panel(ax, result, cost, error)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(MEASURES[error] if error else _measure(result))
-    for ax, label in zip(axes[-1], COSTS.values(), strict=True):
+    per = _per(next(iter(results.values())))
+    for ax, label in zip(axes[-1], ("CPU seconds", f"evaluations {per}"), strict=True):
         ax.set_xlabel(label)
     _legend(figure, axes[:, 0])
     return figure
@@ -232,8 +240,8 @@ def draw_beside(
     """Draw the curve of another method beside the stored ones, over evaluations."""
     figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
     _panel(ax, result, "evaluations")
-    ax.plot(cost, error, "--", color=WINE, marker="X", ms=7, lw=2.5, label=name)
-    ax.set(xlabel=COSTS["evaluations"], ylabel=_measure(result))
+    ax.plot(cost, error, color=BROWN, marker="p", ms=8, lw=2.5, label=name)
+    ax.set(xlabel=f"evaluations {_per(result)}", ylabel=_measure(result))
     _legend(figure, [ax])
     return figure
 
@@ -253,7 +261,8 @@ def _ranked(values: Mapping[str, float | None]) -> list[str]:
     """Name the methods with their values, the lowest first."""
     known = sorted((v, k) for k, v in values.items() if v is not None)
     return [
-        f"{k} {v:,.0f}" if v > 50 else f"{k} {v:.2f}" if v > 10 else f"{k} {v:#.2g}"
+        f"{k}\N{NO-BREAK SPACE}"
+        + (f"{v:,.0f}" if v > 50 else f"{v:.2f}" if v > 10 else f"{v:#.2g}")
         for v, k in known
     ]
 
@@ -270,7 +279,8 @@ def sampling_table(results: Mapping[str, Result]) -> Table:
         columns,
         caption="The two methods that first come within twice the error of exact "
         "samples, and what 1,000 samples (seconds) or one (evaluations) cost them, "
-        "training of the flow not counted.",
+        "training of the flow not counted. Budgets double, so a cost is known to a "
+        "factor of two.",
     )
 
 
@@ -314,7 +324,8 @@ def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
                 if c is not None
             }
             color, _, style, asks = METHODS[name]
-            kind = {"name": name, "color": color, "dashed": style != "-"}
+            kind = {"name": name + UNCOUNTED.get(name, ""), "color": color}
+            kind |= {"dashed": style != "-"}
             methods.append(kind | {"asks": list(asks), "points": points})
         lines = {
             kind: _short(values[shown])
@@ -322,6 +333,7 @@ def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             if values.get(shown) is not None
         }
         told = {"name": names.get(file, file), "measure": _measure(result)}
+        told |= {"per": _per(result)}
         problems.append(told | {"lines": lines, "methods": methods})
     return problems
 

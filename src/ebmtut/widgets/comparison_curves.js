@@ -41,15 +41,14 @@ export function ranked(problem, cost, asks, budget) {
   return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
 }
 
-// Which methods share the first place: those with a run at the error of exact samples;
-// where there is none, those whose bands overlap that of the lowest mean. `baseline` is
+// Which methods are near exact samples, by the rule of the page: a mean error of at most
+// twice theirs. And which have bands that overlap that of the lowest mean. `baseline` is
 // true where no method has all its runs below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ high }) =>
     Object.values(baselines).every((level) => high < level));
-  const level = found.filter(({ low }) => low <= exact);
-  const best = found.length ? found[0].high : 0;
-  const others = found.filter(({ low }) => low <= best && !(low <= exact));
-  return { baseline, level: names(level), others: names(others) };
+  const near = found.filter(({ error }) => error <= 2 * exact);
+  const overlap = found.filter(({ low }) => low <= found[0].high);
+  return { baseline, near: names(near), overlap: names(overlap) };
 }

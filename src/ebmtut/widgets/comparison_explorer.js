@@ -9,6 +9,9 @@ const plain = (value, digits = 2) =>
 const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
 const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 
+const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
+  : `energy evaluations ${problem.per}`);
+
 // Where an axis is labelled: at powers of ten, or within a decade at equal steps.
 function ticks([low, high]) {
   const powers = [];
@@ -38,8 +41,7 @@ function draw(canvas, problem, { cost, asks, budget }) {
   for (const [v, text] of ticks(y))
     context.fillText(text, BOX.left - 8, down(v));
   context.textAlign = "center";
-  const words = cost === "seconds" ? "CPU seconds" : "energy evaluations";
-  context.fillText(words, (BOX.left + BOX.right) / 2, SIZE[1] - 18);
+  context.fillText(priced(problem, cost), (BOX.left + BOX.right) / 2, SIZE[1] - 18);
   context.save();
   context.translate(16, (BOX.top + BOX.bottom) / 2);
   context.rotate(-Math.PI / 2);
@@ -102,7 +104,14 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.moveTo(20, y);
     context.lineTo(90, y);
     context.stroke();
-    context.fillText(method.name, 110, y);
+    const [name, aside] = method.name.split(" (");
+    context.fillText(name, 110, y);
+    if (aside) {
+      const { font } = context;
+      context.font = "18px sans-serif";
+      context.fillText(`(${aside}`, 110, y + 20);
+      context.font = font;
+    }
     const row = rows[method.name];
     if (row) context.fillText(told(row.error), 300, y);
     const note = row ? row.ended && `ended at ${plain(row.ended)}${unit}`
@@ -111,21 +120,23 @@ function legend(canvas, problem, { cost, asks }, found) {
   });
 }
 
-// Who is level with exact samples, who shares the lowest error, or that nobody does.
+// Who is near exact samples, whose bands overlap the lowest, or that nobody beats the
+// baseline.
 function sentence(problem, price, found) {
   if (!found.length) return `No method of this choice has a run of ${price}.`;
   const [what, unit = ""] = problem.measure.split(/ \[|\]/);
   const error = `${what} ${told(found[0].error)} ${unit}`.trim();
-  const { baseline, level, others } = verdict(problem.lines, found);
+  const { baseline, near, overlap } = verdict(problem.lines, found);
   if (baseline) return `At ${price} no method beats the baseline yet; lowest ${error}.`;
-  const some = level.length > 1;
-  if (level.length)
-    return `At ${price} ${listed(level)} ${some ? "are" : "is"} level with exact samples: `
-      + `${some ? "lowest " : ""}${error}.`
-      + (others.length ? ` Bands that overlap with the lowest: ${listed(others)}.` : "");
-  return others.length > 1
-    ? `At ${price} the bands of ${listed(others)} overlap: lowest mean ${error}.`
-    : `At ${price} ${others[0]} is best: ${error}.`;
+  const some = near.length > 1;
+  if (near.length)
+    return `At ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
+      + `within twice their error: ${some ? "lowest mean " : ""}${error}.`;
+  const none = problem.lines.exact ? ", but not near exact samples" : "";
+  return overlap.length > 1
+    ? `At ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
+      + `lowest mean ${error}.`
+    : `At ${price} ${overlap[0]} is lowest${none}: ${error}.`;
 }
 
 function render({ model: state, el }) {
@@ -142,7 +153,7 @@ function render({ model: state, el }) {
     (budget) => change({ budget }));
   const line = note();
   const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
-    + "exact samples (line: a band that reaches it is level)");
+    + "exact samples (line)");
   const names = panel("methods, best first, and their errors at the vertical line");
 
   function update() {
@@ -160,8 +171,7 @@ function render({ model: state, el }) {
     budgetSlider.show(budget, plain(at), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
-    const price = `${plain(at)} ${cost === "seconds" ? "CPU seconds"
-      : "energy evaluations"}`;
+    const price = `${plain(at)} ${priced(problem, cost)}`;
     line.textContent = minus(sentence(problem, price, found));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>

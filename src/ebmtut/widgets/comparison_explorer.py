@@ -54,10 +54,11 @@ def comparison_explorer(
     ----------
     curves
         A dictionary for each problem: "name", "measure" (what the error is, and its
-        unit in brackets), "lines" (levels by name: "exact" for exact samples, any
-        other is a baseline) and "methods", each with "name", "color", "dashed", "asks"
-        (keys of ``filters``) and "points", rows of cost, mean, lowest and highest
-        error.
+        unit in brackets), "per" (what evaluations are counted for), "lines" (levels
+        by name: "exact" for exact samples, where a mean error of at most twice theirs
+        is near; any other is a baseline) and "methods", each with "name", "color",
+        "dashed", "asks" (keys of ``filters``) and "points", rows of cost, mean, lowest
+        and highest error.
     filters, problem
         Words of each filter, and which problem is shown first.
     """
