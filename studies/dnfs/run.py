@@ -14,7 +14,7 @@ control: joint training with annealed sweeps in the flow's place, four.
 twelve-bits: joint training on twelve bits in place of eight, ten.
 couplings: those of an Ising model by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
-wide: energies of 32 bits with a flow and without, twenty-eight.
+wide: energies of 32 bits with a flow and without, two hours.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 
 The same command continues where a time limit has stopped it. CPU seconds include
