@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.experiments.dnfs.planes import distance, gray_cells
+from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.pivot import Pivot, range_of, ranges_of, table_of
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Cell, Result, Table
@@ -167,3 +168,49 @@ def control_table(trained: Result, control: Result) -> Table:
     words = f"KL of the energy from the data in nats.{ranges_of(trained)} "
     words += f"Mean CPU seconds of a run: {', '.join(seconds)}."
     return Table(columns, caption=words, digits=3)
+
+
+def with_printed(result: Result) -> Result:
+    """Return the study of 32 bits with what the paper prints beside it."""
+    fact, table = get_fact("dnfs/ebm-table"), dict(result.scalars["table"])
+    table["paper"] = {
+        density: {
+            f"{method}, {known.name}": known.number(method, density)
+            for known in (fact.table("NLL"), fact.table("MMD"))
+            for method in known.published
+        }
+        for density in table["EB-DNFS"]
+    }
+    return replace(result, scalars=result.scalars | {"table": table})
+
+
+_WIDE_ROWS = {"{density}": "table/EB-DNFS/{density}"}
+_PAPER = "/table/paper/{density}/"
+likelihood_table = Pivot(
+    head="density",
+    rows=_WIDE_ROWS,
+    columns={
+        "entropy": "/table/uniform bits/{density}/entropy",
+        "paper": _PAPER + "EB-DNFS, NLL",
+        "uniform bits": "/table/uniform bits/{density}/NLL",
+        "annealed updates": "/table/annealed sweeps/{density}/NLL",
+        "flow": "NLL",
+    },
+    caption="Negative log-likelihood of the energy [nats].",
+    digits=5,
+)
+flow_table = Pivot(
+    head="density",
+    rows=_WIDE_ROWS,
+    columns={
+        "bound, paper": _PAPER + "DNFS as a density, NLL",
+        "bound": "flow bound",
+        "flow, paper": _PAPER + "EB-DNFS, MMD",
+        "flow": "MMD",
+        "Gibbs, paper": _PAPER + "Gibbs samples of the EBM, MMD",
+        "Gibbs": "MMD of Gibbs samples",
+        "exact": "MMD of exact draws",
+    },
+    caption="Bound of the flow [nats], then MMDs to the data [1e-4].",
+    digits=5,
+)
