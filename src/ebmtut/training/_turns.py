@@ -23,7 +23,7 @@ from ebmtut.checks import DivergenceError
 from ebmtut.training._stack import Stack
 from ebmtut.training.loop import Loss
 
-# More of them are no faster with 21 models on an H200.
+# A step of 21 models took 5.6 ms on an H200 with one, 3.6 with four.
 _N_STREAMS = 8
 
 

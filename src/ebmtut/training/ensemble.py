@@ -46,7 +46,7 @@ from ebmtut.training.state import RunState, state_file
 
 __all__ = ["train_ensemble"]
 
-_READ_EVERY = 20  # replayed steps, while which the processor runs ahead of the GPU
+_READ_EVERY = 20  # replayed steps, in which the processor runs ahead of the GPU
 
 
 @with_gradients
