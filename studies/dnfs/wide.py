@@ -134,8 +134,8 @@ class WideConfig:
     n_seeds: Count = 2
     #: Of the energy with the flow; of the energy with annealed updates, for each of
     #: these steps, so that both take about the same CPU time.
-    n_steps: Count = 3300
-    rival_steps: float = 1.4
+    n_steps: Count = 4400
+    rival_steps: float = 1.3
     #: Data of a step; states of the pool.
     batch_size: Count = 256
     n_pool: Count = 256
