@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from ebmtut.experiments import comparison
+from ebmtut.experiments.dnfs import lattice_tables
 from ebmtut.experiments.drl import plane
+from ebmtut.experiments.got import pictures
 from ebmtut.results import load_result
 from tools.paths import BOOK, ROOT
 
@@ -134,6 +137,51 @@ def gibbs_ot():
     )
 
 
+def costs_of_losses():
+    known = comparison.load(comparison.LEARNING)["learning-plane-checkerboard"]
+    ends = {
+        name: comparison.curve(known, name, "seconds")
+        for name in ("ED-Gauss", "recovery", "score matching")
+    }
+    found = [round(line.error[-1], 2) for line in ends.values()]
+    seconds = {round(line.cost[-1]) for line in ends.values()}
+    base = known.scalars["references"]["baseline"]["error"]
+    return found == [0.10, 0.18, 0.30] and seconds == {4} and round(base, 2) == 1.03
+
+
+def costs_of_samplers():
+    table = comparison.sampling_table(comparison.load(comparison.SAMPLING))
+    first = [seconds.replace("\xa0", " ").split(",")[0] for _, seconds, _ in table.rows]
+    found = [float(s.split()[1]) for s in first if s.startswith("Gibbs")]
+    return len(found) == 5 and min(found) > 0.003 and max(found) <= 0.012
+
+
+def costs_of_log_z():
+    found = load_result("dnfs/ising", "full", ROOT / "results")
+    nulls = load_result("dnfs/ising-nulls", "full", ROOT / "benchmarks/results")
+    full = lattice_tables.with_baselines(found, nulls)
+    table = lattice_tables.log_z_table(full, "10x10, critical")
+    rows = {name: values for name, *values in table.rows}
+    (_, drawn, error, whole), (_, seconds, near, _) = (
+        map(float, rows[name]) for name in ("flow with sweeps", "AIS ×16")
+    )
+    return (
+        (error, near) == (0.0012, 0.017)
+        and round(seconds) == 2
+        and round(drawn) == 1
+        and round(whole / 60) == 2
+    )
+
+
+def costs_of_gradients():
+    points = pictures.oracle_points(pictures.oracle_study())
+    last = [(points[k][-1][1], points[k][-1][2]) for k in ("Sinkhorn", "Gibbs-OT")]
+    return [(round(s, 1), round(cost, 3)) for s, cost in last] == [
+        (3.5, 1.170),
+        (29.2, 1.142),
+    ]
+
+
 @pytest.mark.parametrize(
     ("sentence", "holds"),
     [
@@ -145,6 +193,10 @@ def gibbs_ot():
         ("of its parameters is 0.12 nats from the data", max_product),
         (r"Ising lattice](#dnfs-ising) $\log Z$ is right to 0.003", flow),
         ("of 0.2 percent after 200 iterations", gibbs_ot),
+        ("0.10 nats (energy discrepancy), 0.18 (recovery) or 0.30", costs_of_losses),
+        ("3 to 12 ms for 1,000 samples with Gibbs", costs_of_samplers),
+        ("takes one second for 0.0012", costs_of_log_z),
+        ("1.170 pixels after 3.5 CPU seconds, Gibbs-OT 1.142", costs_of_gradients),
     ],
 )
 def test_what_is_said_is_what_was_stored(sentence, holds):

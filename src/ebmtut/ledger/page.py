@@ -47,6 +47,7 @@ STYLE = """<style>
 .ledger th:first-child, .ledger .every :is(td, th) { text-align: left; }
 .ledger .paper { padding-top: .6rem; font-weight: bold; }
 .ledger .summary th:first-child { max-width: 22rem; }
+.ledger .summary thead th + th { max-width: 8.5rem; }
 .ledger .summary table { font-size: .95rem; }
 .ledger .every td:nth-child(2) { min-width: 12rem; overflow-wrap: anywhere; }
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
@@ -64,6 +65,8 @@ STYLE = """<style>
 @media (max-width: 40rem) {
   .ledger :is(.tally, .summary) table { font-size: .72rem; }
   .ledger :is(.tally, .summary) :is(th, td) { padding: .2rem .15rem; }
+  .ledger .tally thead th + th { writing-mode: vertical-rl; transform: rotate(180deg);
+    text-align: left; }
   .ledger .every thead { display: none; }
   .ledger .every, .ledger .every :is(tbody, tr, th, td) { display: block; }
   .ledger .every tr { padding: .5rem 0;
@@ -96,7 +99,7 @@ def summary_html(ledger: Sequence[Row]) -> str:
     """Return how each paper's numbers and the book's claims came out, in one table."""
     found = lines(ledger)
     kinds: tuple[Kind, ...] = ("own method", "other method", "claim")
-    head = "".join(f"<th>{_KIND_NAMES[kind]}</th>" for kind in kinds)
+    head = "".join(_head(kind) for kind in kinds)
     body = ""
     for key, paper in papers().items():
         counted = tally([line for line in found if line.fact.paper == key])
@@ -110,6 +113,11 @@ def summary_html(ledger: Sequence[Row]) -> str:
         f"{head}</tr></thead><tbody>{body}</tbody></table></div><details>"
         f"<summary>Every verdict, counted</summary>{_tally_html(found)}</details></div>"
     )
+
+
+def _head(kind: str) -> str:
+    told = "hold" if kind == "claim" else "match or are better, of those compared"
+    return f'<th>{_KIND_NAMES[kind]}<br><span class="muted">{told}</span></th>'
 
 
 def _compared(count: Counter[str]) -> int:
