@@ -3,13 +3,16 @@
 import builtins
 import dis
 import warnings
+from statistics import fmean
 from types import CodeType, SimpleNamespace
 
+import nbformat
 import pytest
 
 from ebmtut.results import load_result
 from studies import live_seeds, seeds
 from studies.live_seeds import RUNS, USUAL
+from tools.paths import BOOK
 
 #: Runs of less than a second, with some of their seeds.
 CHEAP = {
@@ -102,3 +105,19 @@ def test_rates_are_counted_and_kept(tmp_path, monkeypatch):
     assert made == [0, 1, 2, 3]
     assert found == load_result("seeds/ed-window", "quick", tmp_path)
     assert found.provenance.command and found.scalars["commits"].keys() == set("0123")
+
+
+def test_the_table_of_initial_guesses_has_the_stored_fractions():
+    page = nbformat.read(BOOK / "own-data/histograms.ipynb", as_version=4)
+    text = "\n".join(cell.source for cell in page.cells)
+    found = live_seeds.load()["own data, histograms"]["found"][USUAL]["numbers"]
+    for label, key in {
+        "highest bins": "highest",
+        "high bins 2 apart": "apart",
+        "best of 60 random guesses": "random",
+        "subtracted peaks": "subtracted",
+        "transport cost, then KL": "both",
+    }.items():
+        per_set = [100 * fraction for fraction in found[key]]
+        ends = f"{min(per_set):.1f} to {max(per_set):.1f}"
+        assert f"| {label} | {fmean(per_set):.1f} | {ends} |" in text

@@ -14,8 +14,8 @@ _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 # What the page calls an operation, and the size at which its table shows it.
 _SIDES = "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}"
 _SHOWN = {
-    "Gibbs-OT": ("transport on a line", "{} points", 1024),
-    "Gibbs-OT, plane": ("transport in a square", "{} points", 1024),
+    "Gibbs-OT": ("transport on a line†", "{} points", 1024),
+    "Gibbs-OT, plane": ("transport in a square†", "{} points", 1024),
     "Gibbs, one coupling": ("Gibbs, one coupling", f"64 chains, {_SIDES}", 64),
     "Gibbs, any couplings": ("Gibbs, a coupling per edge", f"64 chains, {_SIDES}", 64),
     "Gibbs, one chain": ("Gibbs, a single chain", _SIDES, 64),
@@ -28,9 +28,10 @@ _SHOWN = {
 # Rows of `benchmarks/gpu_rates.py` and what the page calls them.
 _ON_GPU = {
     "PMP dense 900": "max-product, 900 sites, all pairs, 100 perturbations",
-    "PMP RBM 784x500": "max-product, RBM of 784 and 500 units, 100",
-    "PMP edges 25x25": f"max-product, lattice {_SIDES.format(25)}, 100",
-    "PMP edges 128x128": f"max-product, lattice {_SIDES.format(128)}, 100",
+    "PMP RBM 784x500": "max-product, RBM of 784 and 500 units, 100 perturbations",
+    "PMP edges 25x25": f"max-product, lattice {_SIDES.format(25)}, 100 perturbations",
+    "PMP edges 128x128": "max-product, lattice "
+    f"{_SIDES.format(128)}, 100 perturbations",
     "Gibbs lattice 25x25, 100 chains": f"Gibbs, 100 chains, {_SIDES.format(25)}",
     "Gibbs lattice 2048x2048, 64 chains": f"Gibbs, 64 chains, {_SIDES.format(2048)}",
     "Gibbs graph 262144 sites, 64 chains": "Gibbs, a coupling per edge, 64 chains, "
@@ -66,7 +67,8 @@ def speed_table(
         rows.append((name, peer, seconds[peer], seconds["ours"]))
     steps = {row["variant"]: row["step_ms"] / 1e3 for row in discrepancy["rows"]}
     for kind in ("float32", "bfloat16"):
-        name = f"energy discrepancy, training step, {kind}"
+        unlike = "†" if kind == "bfloat16" else ""
+        name = f"energy discrepancy, training step, {kind}{unlike}"
         times = (steps["official, float32"], steps["ours, " + kind])
         rows.append((name, "authors' notebook", *times))
     large = {
@@ -75,7 +77,7 @@ def speed_table(
         if row["network"] == "as large as LEAPS"
     }
     times = (large["LEAPS"], large["leConv"])
-    rows.append(("flow sampler, training step", "LEAPS", *times))
+    rows.append(("flow sampler, training step†", "LEAPS", *times))
     return Table(
         {
             "operation": [row[0] for row in rows],
@@ -86,7 +88,8 @@ def speed_table(
         },
         caption="CPU time of one iteration, sweep or training step, on one core. "
         f"Measured on {growth['processor']}; "
-        f"the last line on {_device(flow)}.",
+        f"the last line on {_device(flow)}. A dagger marks lines that compare unlike "
+        "work.",
     )
 
 
@@ -208,23 +211,18 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
 
 def draw_ratios(report: dict[str, Any]) -> Figure:
     """Draw how many times as fast as its peer each operation is, over the sizes."""
-    figure, ax = plt.subplots(figsize=(5.0, 3.4))
-    for place, operation in enumerate(_SHOWN):
+    figure, ax = plt.subplots(figsize=(3.8, 4.0))
+    for place, (operation, (name, _, _)) in enumerate(_SHOWN.items()):
         found = report["operations"][operation]
         peer, rows = found["peer"], found["rows"]
         ratios = [row["seconds"][peer] / row["seconds"]["ours"] for row in rows]
         ax.plot(ratios, [place] * len(rows), "o-", color=OKABE_ITO["blue"], linewidth=1)
-        of: Any = {"textcoords": "offset points", "ha": "center"}
-        for end, above in ((0, 6), (-1, -13)):
-            at = ratios[end], place
-            ax.annotate(str(rows[end]["size"]), at, (0, above), **of)
-    names = [
-        f"{name}\n(beside {report['operations'][operation]['peer']})"
-        for operation, (name, _, _) in _SHOWN.items()
-    ]
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.8)
-    ax.set(xscale="log", xlim=(2, 400), xlabel="times as fast")
+        ax.plot(ratios[0], place, "o", color=OKABE_ITO["blue"], mfc="white")
+        sizes = f"{rows[0]['size']} to {rows[-1]['size']}"
+        label = f"{name.rstrip('†')}, beside {peer}: {sizes}"
+        ax.text(2.1, place - 0.4, label, va="center")
+    ax.set_ylim(len(_SHOWN) - 0.5, -0.8)
+    ax.set(xscale="log", xlim=(2, 400), xlabel="times as fast", yticks=[])
     ax.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
     ax.minorticks_off()
     ax.grid(axis="x")
