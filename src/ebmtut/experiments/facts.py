@@ -22,9 +22,10 @@ Better = Literal["higher", "lower", "equal"]
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper of the book: its key, title, authors and year."""
+    """A paper of the book: its key, method, title, authors and year."""
 
     key: str
+    method: str
     title: str
     authors: str
     year: int

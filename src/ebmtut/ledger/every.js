@@ -7,7 +7,7 @@
   const rows = [...box.querySelector("table.every").tBodies[0].rows];
   const keys = rows.map((row) => row.dataset.k.split("|"));
   const texts = rows.map((row) => row.textContent.toLowerCase());
-  const chosen = ["", "", ""];
+  const chosen = ["", "", "", "largest"]; // only these are counted in the summary
   const STEP = 15;
   let most = STEP;
 
@@ -19,13 +19,14 @@
   };
   const search = named("search", document.createElement("input"));
   search.type = "search";
-  ["paper", "kind", "verdict"].forEach((name, k) => {
+  ["paper", "kind", "verdict", "run"].forEach((name, k) => {
     const select = named(name, document.createElement("select"));
     select.add(new Option("all", ""));
     for (const value of new Set(keys.map((key) => key[k]))) {
       const paper = document.querySelector(`.ledger a[href="#ledger-${value}"]`);
       select.add(new Option(paper?.textContent ?? value, value));
     }
+    select.value = chosen[k];
     select.addEventListener("change", () => {
       chosen[k] = select.value;
       most = STEP;

@@ -105,7 +105,10 @@ def summary_html(ledger: Sequence[Row]) -> str:
         counted = tally([line for line in found if line.fact.paper == key])
         if any(counted.values()):
             cells = "".join(_kept(kind, counted[kind]) for kind in kinds)
-            link = f'<a href="#ledger-{key}">{escape(paper.title)}</a>'
+            link = (
+                f'<a href="#ledger-{key}">{escape(paper.method)}</a><br>'
+                f'<span class="muted">{escape(paper.title)}</span>'
+            )
             body += f"<tr><th>{link}</th>{cells}</tr>"
     return (
         f'{STYLE}<div class="ledger"><p>{_headline(found)}</p>'
@@ -141,10 +144,10 @@ def _tally_html(found: Sequence[Line]) -> str:
     body = ""
     for key, paper in papers().items():
         counted = tally([line for line in found if line.fact.paper == key])
-        title = escape(paper.title)
         if any(counted.values()):
+            name = escape(paper.method)
             body += (
-                f'<tr><th class="paper" colspan="{len(words) + 1}">{title}</th></tr>'
+                f'<tr><th class="paper" colspan="{len(words) + 1}">{name}</th></tr>'
             )
         for kind, count in counted.items():
             numbers = "".join(_count(word, count) for word in words)
@@ -250,11 +253,12 @@ def _number_line(line: Line, references: References) -> str:
         address = f"{_source()}/benchmarks/results/{line.study}/full"
         study = f'<a href="{address}">study, reduced scale</a>'
         shown = f'{word}<br><span class="muted">{study}</span>'
+    size = "smaller" if line.superseded else "largest"
     why = verdict.reason if verdict and word == "not comparable" else ""
     also = f' title="{escape(why, quote=True)}"' if why else ""
     return (
-        f'<tr data-k="{line.fact.paper}|{line.kind}|{word}"><th>{_place(line.fact)}'
-        f"</th><td>{escape(line.name)}</td><td>{_measured(line)}</td>"
+        f'<tr data-k="{line.fact.paper}|{line.kind}|{word}|{size}"><th>'
+        f"{_place(line.fact)}</th><td>{escape(line.name)}</td><td>{_measured(line)}</td>"
         f"<td>{_beside(line)}</td><td>{'<br>'.join(_around(line, references))}</td>"
         f'<td class="{word.split()[0]}"{also}>{shown}</td></tr>'
     )

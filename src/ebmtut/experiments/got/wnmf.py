@@ -277,7 +277,11 @@ def check_factors(result: Result) -> Verdicts:
         warm = "relative error of the warm duals, last epoch"
         yield claim(faster, ratio, "at least", 50.0)
         yield claim(warm, gibbs["dual_error"], "at most", 0.15)
-        yield compare(result.id, "time an epoch", "Gibbs-OT", column, seconds)
+        limited = "at most ten iterations in an epoch, where the paper has a criterion"
+        excuse = "" if result.scale == "paper" else limited
+        yield compare(
+            result.id, "time an epoch", "Gibbs-OT", column, seconds, excuse=excuse
+        )
 
 
 #: An experiment that factorises images: which ones differs.
