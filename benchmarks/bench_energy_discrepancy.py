@@ -14,9 +14,9 @@ gradient, updates the weights by Adam and averages them. The variants:
 - official, if the notebook of the paper's authors is given (github.com/J-zin/
   discrete-energy-discrepancy, commit 4582685): its network, whose activation has a
   learned slope, its base and its loss in such a step, as its own loop makes it;
-- "ours", this package: `train` with `energy_discrepancy_loss`, in float32, in
-  bfloat16, and in bfloat16 with 4 of the 32 negatives in the backward pass, the
-  recipe of the book's chapter.
+- this package: `train` with `energy_discrepancy_loss`, in float32, in bfloat16, and
+  in bfloat16 with 4 of the 32 negatives in the backward pass, the recipe of the
+  book's chapter.
 
 The floor of a variant is the time of its matrix products alone, at the rate
 of one large product of its precision, measured in the same run. It bounds the speedup

@@ -4,8 +4,8 @@
 
 The setting is the paper's: three layers, 4 heads, 64 features, a batch of 128,
 10 x 10 sites. A step is a step of Adam on the loss of the package's recipe. A rollout
-has 128 chains, and a few of its steps are timed; for this package ("ours") a rollout of
-64 steps is also timed as a whole. *Straightforward* is the same maths with the same
+has 128 chains, and a few of its steps are timed; for this package a rollout of 64
+steps is also timed as a whole. *Straightforward* is the same maths with the same
 weights in float32: it evaluates the two directions of leTF one after the other, with
 attention written out, and leConv by a loop over sites. LEAPS is the network of its
 public repository in the sizes of its 15 x 15 lattice, with 209 thousand parameters

@@ -127,8 +127,7 @@ def test_the_defaults_change_no_number(name, other_default):
     # What a call trains is its own.
     call, again = (copy.deepcopy((CALLS | MORE)[name]) for _ in range(2))
     code = getattr(call, "__code__", None)
-    makes = name in ("train", "train_image_classifier")
-    makes |= bool(code and "torch" in code.co_names and name in CALLS)
+    makes = name == "train" or bool(code and "torch" in code.co_names and name in CALLS)
     if name in TRAINS_ITS_OWN.split() and not other_default.makes_other_tensors:
         pytest.skip("no weights that were made in inference mode can be trained")
     if makes and other_default.makes_other_tensors:

@@ -28,6 +28,7 @@ STYLE = BOOK / "style.md"
 NOT_YET = ROOT / "tests" / "book" / "not_yet_plain.txt"
 HEAD = """\
 # Files with words that book/style.md replaces, and the number of places.
+# What is left are names in stored results and stored outputs, which are not edited.
 # This list only becomes shorter: python -m tools.terms --update"""
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
 # Other people's text, stored results, and the two files that must name the terms.

@@ -4,8 +4,6 @@ Every method takes Adam steps on batches of equal size until the budget of CPU s
 is spent. Run: python -m studies.comparison.learning [PROBLEM ...]
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import time
@@ -16,20 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from ebmtut import data, losses
+from ebmtut import data, energies, losses
 from ebmtut.checks import DivergenceError
 from ebmtut.data.images import small_digits
-from ebmtut.energies import (
-    RBM,
-    BoltzmannMachine,
-    FourierEnergy,
-    Ising,
-    MLPEnergy,
-    at_level,
-    lattice_adjacency,
-)
+from ebmtut.energies import RBM, BoltzmannMachine, FourierEnergy, Ising, at_level
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments.dnfs.recipes import CRITICAL
 from ebmtut.experiments.drl import plane as planes
@@ -40,7 +30,7 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import block_gibbs, gwg, ising_gibbs, mala, run_chain
 from ebmtut.states import enumerate_states
 from studies.comparison import shared
-from studies.comparison.shared import Grid
+from studies.comparison.shared import Grid, Options
 
 BATCH = 128
 #: Negatives of energy discrepancy, sweeps of PMP, moves of GWG or Langevin in a chain.
@@ -49,71 +39,69 @@ N_NEGATIVES, N_SWEEPS, N_MOVES = 32, 20, 10
 COLUMNS = ("steps", "seconds", "evaluations", "error")
 #: Fractions of the budget at which a run is evaluated.
 FRACTIONS = tuple(2.0**-k for k in range(6, -1, -1))
-#: ``loss(model, x, generator)``, made anew for every run.
-Loss = Callable[[Any, Tensor, torch.Generator], Tensor]
-#: ``move(model, x, generator)`` of a chain.
-Move = Callable[..., Tensor]
+#: ``loss(model, x, generator=generator)``; a chain has ``move(model, x, generator)``.
+Loss = Move = Callable[..., Tensor]
 
 
 class Method(NamedTuple):
-    """What makes the loss from the tuned options, and the options.
+    """What makes the loss of a run from options that are tuned beside the rate.
 
     Evaluations of the energy are those for a data point and step, as a black box; one
     that is differentiated counts three times.
     """
 
     make: Callable[..., Loss]
-    grid: Grid
     evaluations: float
+    options: Grid
 
 
 @dataclass
 class Problem:
     """Data, a model to fit, and its exact error."""
 
-    new_model: Callable[[torch.Generator], nn.Module]
+    new_model: Callable[[Generator], nn.Module]
     #: ``data(seed)`` returns what draws a batch.
-    data: Callable[[int], Callable[[torch.Generator], Tensor]]
+    data: Callable[[int], Callable[[Generator], Tensor]]
     error: Callable[[Any], float]
     methods: dict[str, Method]
+    rates: tuple[float, ...]
     baseline: float
     measure: str
     budget: float = 3.0
 
 
-def discrepancy(kind: losses.Perturbation) -> Loss:
-    """Energy discrepancy with 32 negatives, fewer where they are all neighbours."""
-
-    def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-        how: Any = {"n_negatives": N_NEGATIVES, "generator": generator}
-        if isinstance(model, Ising):  # the same loss, by compiled code
-            J = model.coupling[None]
-            return losses.coupling_discrepancy_losses(J, x, kind, **how)[0]
-        if isinstance(kind, losses.Grid):
-            how["n_negatives"] = min(N_NEGATIVES, x.shape[1])
-        return losses.energy_discrepancy_loss(model, x, kind, **how)
-
-    return loss
+def discrepancy(model: Any, x: Tensor, generator: Generator, eps: float = 0) -> Tensor:
+    """Energy discrepancy with 32 negatives: flips, or neighbours, at most all."""
+    kind = losses.Bernoulli(eps) if eps else losses.Grid()
+    n_negatives = N_NEGATIVES if eps else min(N_NEGATIVES, x.shape[1])
+    how: Any = {"n_negatives": n_negatives, "generator": generator}
+    if isinstance(model, Ising):  # the same loss, by compiled code
+        J = model.coupling[None]
+        return losses.coupling_discrepancy_losses(J, x, kind, **how)[0]
+    return losses.energy_discrepancy_loss(model, x, kind, **how)
 
 
-def gaussian_discrepancy(noise: float) -> Loss:
+def gaussian_discrepancy(
+    model: Any, x: Tensor, generator: Generator, noise: float
+) -> Tensor:
     """Energy discrepancy of points: Gaussian noise, once more for each negative."""
+    away = torch.randn(len(x), 1 + N_NEGATIVES, x.shape[1], generator=generator)
+    moved = x[:, None] + noise * (away[:, :1] + away[:, 1:])
+    u = at_level(model, 0)(torch.cat([x, moved.flatten(0, 1)]))
+    difference = u[: len(x), None] - u[len(x) :].view(len(x), -1)
+    return losses.stabilized_log_mean_exp(difference, 1 / N_NEGATIVES).mean()
 
-    def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-        away = torch.randn(len(x), 1 + N_NEGATIVES, x.shape[1], generator=generator)
-        moved = x[:, None] + noise * (away[:, :1] + away[:, 1:])
-        u = at_level(model, 0)(torch.cat([x, moved.flatten(0, 1)]))
-        difference = u[: len(x), None] - u[len(x) :].view(len(x), -1)
-        return losses.stabilized_log_mean_exp(difference, 1 / N_NEGATIVES).mean()
 
-    return loss
+def of_options(loss: Loss) -> Callable[..., Loss]:
+    """Return what makes a loss that keeps nothing from step to step."""
+    return partial(partial, loss)
 
 
 def contrast(persistent: bool, move: Move, **options: Any) -> Loss:
     """Mean energy of data minus that of samples: CD, PCD, or PMP."""
     chains: list[Tensor] = []
 
-    def loss(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+    def loss(model: Any, x: Tensor, generator: Generator) -> Tensor:
         start = chains[0] if persistent and chains else x
         chains[:] = [move(model, start, generator, **options)]
         energy = at_level(model, 0) if isinstance(model, FourierEnergy) else model
@@ -123,63 +111,50 @@ def contrast(persistent: bool, move: Move, **options: Any) -> Loss:
     return loss
 
 
-def sweep(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+def sweep(model: Any, x: Tensor, generator: Generator) -> Tensor:
     """One Gibbs sweep; of an RBM, all hidden units and all visible ones."""
     if isinstance(model, RBM):
         return block_gibbs(model, x, 1, generator=generator)[:, : x.shape[1]]
     return ising_gibbs(model, x, 1, generator=generator)
 
 
-def single_flips(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Ten moves of GWG."""
-    return run_chain(gwg(model), x, N_MOVES, generator=generator).x_final
-
-
-def langevin(
-    model: Any, x: Tensor, generator: torch.Generator, step_size: float
-) -> Tensor:
-    """Ten Langevin steps with a Metropolis test."""
-    sampler = mala(at_level(model, 0), step_size)
+def moves(model: Any, x: Tensor, generator: Generator, step_size: float = 0) -> Tensor:
+    """Ten moves of GWG or, with a step size, of MALA."""
+    sampler = mala(at_level(model, 0), step_size) if step_size else gwg(model)
     return run_chain(sampler, x, N_MOVES, generator=generator).x_final
 
 
-def messages(model: Any, x: Tensor, generator: torch.Generator) -> Tensor:
+def messages(model: Any, x: Tensor, generator: Generator) -> Tensor:
     """Perturb-and-max-product, which starts anew."""
     bits = model if isinstance(model, RBM) else BoltzmannMachine.from_ising(model)
     y = perturb_and_max_product(bits, len(x), N_SWEEPS, generator=generator)
     return y[:, : x.shape[1]]
 
 
-def chains(move: Move, cost: float, grid: Grid) -> dict[str, Method]:
+def chains(move: Move, cost: float, **options: Any) -> dict[str, Method]:
     """CD and PCD."""
     of = {"CD": partial(contrast, False, move), "PCD": partial(contrast, True, move)}
-    return {name: Method(make, grid, 6 + cost) for name, make in of.items()}
+    return {name: Method(make, 6 + cost, options) for name, make in of.items()}
 
 
 def bit_methods(
-    n_sites: int,
-    rates: tuple[float, ...],
-    sweep_cost: int = 0,
-    eps: tuple[float, ...] = (0.05, 0.2),
+    n_sites: int, sweep_cost: int = 0, eps: tuple[float, ...] = (0.05, 0.2)
 ) -> dict[str, Method]:
     """The methods for bits; with couplings a chain makes a sweep, else ten moves."""
-    grid, ring = {"rate": rates}, 3.0 * (n_sites + 1)
 
-    def conditional(of: Callable[..., Tensor]) -> Method:
-        return Method(lambda: lambda model, x, generator: of(model, x), grid, ring)
-
-    def flips(eps: float) -> Loss:
-        return discrepancy(losses.Bernoulli(eps))
+    def conditional(of: Loss) -> Method:
+        make = of_options(lambda model, x, generator: of(model, x))
+        return Method(make, 3.0 * (n_sites + 1), {})
 
     few, neighbours = 1 + N_NEGATIVES, 1 + min(N_NEGATIVES, n_sites)
-    move, cost = (sweep, sweep_cost) if sweep_cost else (single_flips, 3 * N_MOVES)
-    matching = Method(partial(contrast, False, messages), grid, math.nan)
+    move, cost = (sweep, sweep_cost) if sweep_cost else (moves, 3 * N_MOVES)
+    matching = Method(partial(contrast, False, messages), math.nan, {})
     return {
-        "ED-Bern": Method(flips, {**grid, "eps": eps}, 3.0 * few),
-        "ED-Grid": Method(lambda: discrepancy(losses.Grid()), grid, 3.0 * neighbours),
+        "ED-Bern": Method(of_options(discrepancy), 3.0 * few, {"eps": eps}),
+        "ED-Grid": Method(of_options(discrepancy), 3.0 * neighbours, {}),
         "PL": conditional(losses.pseudo_likelihood_loss),
         "ratio matching": conditional(losses.ratio_matching_loss),
-        **chains(move, cost, grid),
+        **chains(move, cost),
         **({"PMP": matching} if sweep_cost else {}),
     }
 
@@ -189,33 +164,31 @@ def independent_nll(x: Tensor, means: Tensor) -> Tensor:
     return -(x @ means.log() + (1 - x) @ (1 - means).log())
 
 
-def batches(x: Tensor) -> Callable[[torch.Generator], Tensor]:
+def batches(x: Tensor) -> Callable[[Generator], Tensor]:
     """Return a sampler of batches of rows."""
     return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
-@cache
-def spins(side: int, sigma: float, n_data: int, seed: int) -> Tensor:
-    """Sample a lattice once for all methods."""
-    source = stream("data of the comparison", seed)
-    return data.ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
-
-
 def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
     """Couplings of an Ising lattice from 2,000 samples; the error is their RMSE."""
-    truth = sigma * lattice_adjacency(side).float()
-    pairs = torch.triu_indices(side**2, side**2, 1)
+    first, second = torch.triu_indices(side**2, side**2, 1)
+    truth = sigma * energies.lattice_adjacency(side).float()[first, second]
 
     def error(model: Ising) -> float:
-        found = model.symmetric_coupling[pairs[0], pairs[1]]
-        return rmse(found, truth[pairs[0], pairs[1]])
+        return rmse(model.symmetric_coupling[first, second], truth)
+
+    @cache  # all methods have the same data
+    def spins(seed: int) -> Tensor:
+        source = stream("data of the comparison", seed)
+        return data.ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
 
     zero = torch.zeros(side**2, side**2)
     return Problem(
         lambda g: Ising(zero, learnable=True),
-        lambda seed: batches(spins(side, sigma, n_data, seed)),
+        lambda seed: batches(spins(seed)),
         error,
-        bit_methods(side**2, (1e-3, 4e-3, 1.6e-2), side**2),
+        bit_methods(side**2, side**2),
+        (1e-3, 4e-3, 1.6e-2),
         error(Ising(zero)),
         "RMSE of the couplings",
         budget=2.0,
@@ -226,13 +199,12 @@ def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
     """Digits of 8 x 8 bits by an RBM; the error is the exact NLL of held-out ones."""
     x = data.binarize(small_digits().images)
     order = stream("data of the comparison", 0)
-    train, held_out = x[torch.randperm(len(x), generator=order)].split(
-        [n_train, len(x) - n_train]
-    )
+    x = x[torch.randperm(len(x), generator=order)]
+    train, held_out = x[:n_train], x[n_train:]
     means = (train.sum(0) + 1) / (n_train + 2)
     n_sites = x.shape[1]
 
-    def new_model(generator: torch.Generator) -> RBM:
+    def new_model(generator: Generator) -> RBM:
         weight = 0.1 * torch.randn(n_hidden, n_sites, generator=generator)
         return RBM(weight, torch.zeros(n_hidden), means.logit(), learnable=True)
 
@@ -243,12 +215,12 @@ def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
         log_z = exact_log_partition(turned, n_hidden)
         return float(model(held_out).double().mean() + log_z)
 
-    rates = (4e-3, 1.6e-2, 6.4e-2)
     return Problem(
         new_model,
         lambda seed: batches(train),
         error,
-        bit_methods(n_sites, rates, n_sites + n_hidden, (0.02, 0.1)),
+        bit_methods(n_sites, n_sites + n_hidden, (0.02, 0.1)),
+        (4e-3, 1.6e-2, 6.4e-2),
         float(independent_nll(held_out, means).mean()),
         "NLL of held-out digits [nats]",
     )
@@ -258,20 +230,15 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
     """A density of the plane in 2 x 8 bits of a Gray code; the error is the KL."""
     n = 2**n_bits
     axis = torch.arange(n)
-    gray = axis ^ (axis >> 1)
     line = ((axis.double() + 0.5) / n * 2 - 1) * data.density_extent(name)
-    points = torch.cartesian_prod(line, line)
-    log_p = torch.full((n, n), -math.inf, dtype=torch.double)
-    place = torch.cartesian_prod(gray, gray)
-    log_p[place[:, 0], place[:, 1]] = data.density_log_prob(name, points)
-    p = log_p.flatten().softmax(0)
+    line = line[(axis ^ (axis >> 1)).argsort()]  # in the order of the code
+    p = data.density_log_prob(name, torch.cartesian_prod(line, line)).softmax(0)
     states = enumerate_states(2 * n_bits, dtype=torch.float32)
     cumulative, held = p.cumsum(0), p > 0
 
-    def sample(g: torch.Generator) -> Tensor:
-        place = torch.searchsorted(
-            cumulative, torch.rand(BATCH, generator=g, dtype=torch.double)
-        )
+    def sample(g: Generator) -> Tensor:
+        uniform = torch.rand(BATCH, generator=g, dtype=torch.double)
+        place = torch.searchsorted(cumulative, uniform)
         return states[place.clamp(max=len(p) - 1)]
 
     def kl(log_q: Tensor) -> float:
@@ -284,10 +251,11 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
 
     means = (p @ states.double()).clamp(1e-6, 1 - 1e-6)
     return Problem(
-        lambda g: MLPEnergy(2 * n_bits, 32, 3, generator=g),
+        lambda g: energies.MLPEnergy(2 * n_bits, 32, 3, generator=g),
         lambda seed: sample,
         error,
-        bit_methods(2 * n_bits, (1.6e-2, 3.2e-2, 6.4e-2)),
+        bit_methods(2 * n_bits),
+        (1.6e-2, 3.2e-2, 6.4e-2),
         kl(-independent_nll(states.double(), means)),
         "KL to the data [nats]",
     )
@@ -307,58 +275,51 @@ def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
 
     means = held_out.mean(0).clamp(1e-6, 1 - 1e-6)
     return Problem(
-        lambda g: MLPEnergy(n_sites, 64, 3, generator=g),
+        lambda g: energies.MLPEnergy(n_sites, 64, 3, generator=g),
         lambda seed: lambda g: density.sample_bits(BATCH, generator=g),
         error,
-        bit_methods(n_sites, (4e-3, 1.6e-2, 6.4e-2)),
+        bit_methods(n_sites),
+        (4e-3, 1.6e-2, 6.4e-2),
         float(independent_nll(held_out, means).mean()) - density.entropy,
         "KL to the data [nats]",
     )
 
 
-def plane(name: str, hidden: int = 64, n_levels: int = 6) -> Problem:
+def plane(name: str, hidden: int = 64) -> Problem:
     """A density of the plane; the error is the KL on a grid."""
     log_p = planes.exact_log_density(name)
-    rates = {"rate": (1e-3, 4e-3, 1.6e-2)}
 
-    def sample(g: torch.Generator) -> Tensor:
+    def sample(g: Generator) -> Tensor:
         return (data.sample_density(name, BATCH, generator=g) / planes.SCALE).float()
 
     def recovery(method: str) -> Loss:
-        config = planes.PlaneConfig()
-        noise = planes.plane_noise(method, config)
-        chain = planes.plane_chain(method, config)
-        of = losses.RecoveryLikelihood(noise, chain, target_acceptance=0.7)
-        return lambda model, x, generator: of(model, x, generator=generator)
+        noise = planes.plane_noise(method)
+        chain = planes.plane_chain(method, planes.PlaneConfig())
+        return losses.RecoveryLikelihood(noise, chain, target_acceptance=0.7)
 
     def denoising(first_ratio: float) -> Loss:
-        config = planes.PlaneConfig(n_levels=n_levels, first_ratio=first_ratio)
-        of = losses.DenoisingScoreMatching(planes.plane_noise("score matching", config))
-        return lambda model, x, generator: of(model, x, generator=generator)
+        config = planes.PlaneConfig(first_ratio=first_ratio)
+        noise = planes.plane_noise("score matching", config)
+        return losses.DenoisingScoreMatching(noise)
 
     def error(model: FourierEnergy) -> float:
         return planes.PLANE.kl(log_p, -planes.PLANE.energies(at_level(model, 0)))
 
-    step_sizes: Grid = {**rates, "step_size": (0.1, 0.3)}
+    gaussian, few = of_options(gaussian_discrepancy), 3.0 * (1 + N_NEGATIVES)
     of = planes.METHODS.items()
     starts = tuple(name for name, how in of if how.objective == "recovery")
     return Problem(
-        lambda g: FourierEnergy(2, n_levels, hidden, 2, 64, 5.0, generator=g),
+        lambda g: FourierEnergy(2, 6, hidden, 2, 64, 5.0, generator=g),
         lambda seed: sample,
         error,
         {
-            "ED-Gauss": Method(
-                gaussian_discrepancy,
-                {**rates, "noise": (0.1, 0.3)},
-                3.0 * (1 + N_NEGATIVES),
-            ),
+            "ED-Gauss": Method(gaussian, few, {"noise": (0.1, 0.3)}),
             # Sixteen initial points and a step, or about as much in nine steps.
-            "recovery": Method(recovery, {**rates, "method": starts}, 6 + 16 + 6),
-            "score matching": Method(
-                denoising, {**rates, "first_ratio": (0.05, 0.1)}, 9
-            ),
-            **chains(langevin, 3.0 * (N_MOVES + 1), step_sizes),
+            "recovery": Method(recovery, 6 + 16 + 6, {"method": starts}),
+            "score matching": Method(denoising, 9, {"first_ratio": (0.05, 0.1)}),
+            **chains(moves, 3.0 * (N_MOVES + 1), step_size=(0.1, 0.3)),
         },
+        (1e-3, 4e-3, 1.6e-2),
         planes.PLANE.kl(log_p, planes.gaussian_with_moments_of(log_p)),
         "KL to the data [nats]",
         budget=4.0,
@@ -375,30 +336,26 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def curve(
-    problem: Problem,
-    method: str,
-    options: dict[str, Any],
-    seed: int,
-    fractions: tuple[float, ...] = FRACTIONS,
+    problem: Problem, method: str, options: Options, seed: int, n: int = len(FRACTIONS)
 ) -> np.ndarray:
-    """Errors at fractions of the budget, infinite after a divergence.
+    """Errors at the last n fractions of the budget, infinite after a divergence.
 
     What is evaluated is the mean of the weights over the last fifth of the seconds.
     """
-    make, _, evaluations = problem.methods[method]
-    options = dict(options)
-    rate, loss = options.pop("rate"), make(**options)
+    make, evaluations, _ = problem.methods[method]
+    more = {name: value for name, value in options.items() if name != "rate"}
+    loss = make(**more)
     generator, batch = make_generator(seed), problem.data(seed)
     model = problem.new_model(generator)
     averaged = copy.deepcopy(model)
     # Compiles what is compiled, before the clock starts.
-    make(**options)(copy.deepcopy(model), batch(generator), generator).backward()
-    adam = torch.optim.Adam(model.parameters(), lr=rate)
+    make(**more)(copy.deepcopy(model), batch(generator), generator=generator).backward()
+    adam = torch.optim.Adam(model.parameters(), lr=options["rate"])
     rows, seconds, n_steps, n_kept = [], 0.0, 0, 0
-    while len(rows) < len(fractions):
+    while len(rows) < n:
         since = time.process_time()
         try:
-            value = loss(model, batch(generator), generator)
+            value = loss(model, batch(generator), generator=generator)
         except DivergenceError:
             break
         if not value.isfinite():
@@ -408,7 +365,7 @@ def curve(
         adam.step()
         n_steps += 1
         seconds += time.process_time() - since
-        goal = fractions[len(rows)] * problem.budget
+        goal = FRACTIONS[len(rows) - n] * problem.budget
         if seconds < 0.8 * goal:
             continue
         n_kept += 1
@@ -418,17 +375,17 @@ def curve(
             spent = n_steps * evaluations * BATCH
             rows.append([n_steps, seconds, spent, problem.error(averaged)])
             n_kept = 0
-    while len(rows) < len(fractions):
-        rows.append([n_steps, seconds, math.nan, math.inf])
-    return np.array(rows)
+    diverged = [[n_steps, seconds, math.nan, math.inf]]
+    return np.array(rows + diverged * (n - len(rows)))
 
 
 def study(name: str) -> None:
     """Tune and run every method on one problem, and store the curves."""
     problem = PROBLEMS[name]()
+    methods = problem.methods.items()
     shared.study(
         f"learning {name}",
-        {method: how.grid for method, how in problem.methods.items()},
+        {method: {"rate": problem.rates, **how.options} for method, how in methods},
         partial(curve, problem),
         {
             "columns": COLUMNS,
@@ -437,7 +394,7 @@ def study(name: str) -> None:
             "measure": problem.measure,
         },
         {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES},
-        trial=partial(curve, problem, fractions=FRACTIONS[-2:]),
+        trial=partial(curve, problem, n=2),
         beyond="rate",
     )
 

@@ -4,8 +4,6 @@ Every method returns 1,000 samples after T steps, T = 1, 2, 4, ... until a run t
 budget of CPU seconds. Run: python -m studies.comparison.sampling [PROBLEM ...]
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ebmtut import energies, exact, flows, samplers
 from ebmtut.data import random_graphs
@@ -29,7 +27,7 @@ from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from studies.comparison import shared
-from studies.comparison.shared import SEEDS, Grid
+from studies.comparison.shared import SEEDS, Grid, Options
 
 N_SAMPLES = 1000
 #: CPU seconds after which no longer run is begun.
@@ -52,8 +50,9 @@ class Problem:
     """An energy, and what is known exactly."""
 
     energy: energies.Energy
-    #: The same energy, as PMP and GWG take it.
+    #: The same energy, as PMP and as GWG take it.
     pairwise: BoltzmannMachine | energies.PairwiseGraph
+    dense: BoltzmannMachine
     distribution: lattices.EnergyDistribution
     log_partition: float
     #: Means of the bits, and of `statistics`.
@@ -61,10 +60,19 @@ class Problem:
     means: np.ndarray
     #: The error that the page draws: "energy" or "pairs".
     shown: str
+    #: What makes Gibbs sweeps, and what it takes at an inverse temperature.
+    compiled_gibbs: Callable[..., Tensor]
+    tempered: Callable[[float], energies.Energy]
+    #: Makes the rates of a flow.
+    network: Callable[..., torch.nn.Module]
 
-    def start(self, generator: torch.Generator, n: int = N_SAMPLES) -> Tensor:
+    def start(self, generator: Generator, n: int = N_SAMPLES) -> Tensor:
         """Sample uniform bits."""
         return AnnealingPath(self.energy).sample_start(n, generator=generator)
+
+    def sweep(self, x: Tensor, t: float, *, generator: Generator, n: int = 1) -> Tensor:
+        """Make Gibbs sweeps at inverse temperature t of the path."""
+        return self.compiled_gibbs(self.tempered(t), x, n, generator=generator)
 
     def energy_error(self, found: np.ndarray, log_w: np.ndarray | None = None) -> float:
         """Wasserstein distance to the exact energies, in their standard deviations."""
@@ -78,10 +86,13 @@ class Lattice(Problem):
 
     def __init__(self, sigma: float, side: int = 10) -> None:
         self.energy, self.side, self.shown = LatticeIsing(side, sigma), side, "energy"
+        self.compiled_gibbs = samplers.ising_gibbs
+        self.tempered = lambda t: LatticeIsing(side, t * sigma)
+        self.network = partial(flows.OddLatticeNetwork, side, n_hidden=32)
         edges = energies.lattice_adjacency(side).triu().nonzero().T
-        dense = BoltzmannMachine.from_ising(self.energy.to_dense(torch.float32))
-        coupling = dense.weight.detach()[edges[0], edges[1]]
-        self.pairwise = energies.PairwiseGraph(edges, coupling, dense.bias)
+        self.dense = BoltzmannMachine.from_ising(self.energy.to_dense(torch.float32))
+        coupling = self.dense.weight.detach()[*edges]
+        self.pairwise = energies.PairwiseGraph(edges, coupling, self.dense.bias)
         self.distribution = lattices.energy_distribution(side, sigma)
         self.log_partition = exact.torus_log_partition(side, side, 2 * sigma)
         self.bit_means = torch.full((side**2,), 0.5)
@@ -91,18 +102,7 @@ class Lattice(Problem):
         """Products of two spins by their distance."""
         return lattices.pair_products(x, self.side).double().numpy()
 
-    def sweep(
-        self, x: Tensor, t: float, *, generator: torch.Generator, n: int = 1
-    ) -> Tensor:
-        """Make compiled Gibbs sweeps at inverse temperature t of the path."""
-        lattice = LatticeIsing(self.side, t * self.energy.sigma)
-        return samplers.ising_gibbs(lattice, x, n, generator=generator)
-
-    def network(self, **how: Any) -> torch.nn.Module:
-        """Make the rates of a flow."""
-        return flows.OddLatticeNetwork(self.side, n_hidden=32, **how)
-
-    def exact_errors(self, seed: int, generator: torch.Generator) -> list[float]:
+    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
         """Errors of independent samples, of which only the energies are known."""
         levels, p = self.distribution
         p = torch.from_numpy(p)
@@ -114,9 +114,11 @@ class Enumerated(Problem):
     """A dense model of few bits, all states of which are listed."""
 
     def __init__(self, model: BoltzmannMachine, n_levels: int = 4000) -> None:
-        self.energy = self.pairwise = model
-        self.shown = "pairs"
-        n = model.n_sites
+        self.energy = self.pairwise = self.dense = model
+        self.shown, n = "pairs", model.n_sites
+        self.compiled_gibbs, weight = samplers.boltzmann_gibbs, model.weight.detach()
+        self.tempered = lambda t: BoltzmannMachine(t * weight, t * model.bias.detach())
+        self.network = partial(flows.HollowMLP, n)
         self.log_p = exact.exact_probabilities(model, n)
         self.log_partition = float(exact.exact_log_partition(model, n))
         self.states = enumerate_states(n, dtype=torch.float32)
@@ -130,28 +132,12 @@ class Enumerated(Problem):
         self.distribution = lattices.EnergyDistribution(levels, chances[held].numpy())
         second = self.states.T.double() @ (p[:, None] * self.states.double())
         self.bit_means = (p @ self.states.double()).float()
-        upper = torch.triu_indices(n, n)
-        self.means = second[upper[0], upper[1]].numpy()
+        self.pairs = torch.triu_indices(n, n)
+        self.means = second[*self.pairs].numpy()
 
     def statistics(self, x: Tensor) -> np.ndarray:
         """All products of two bits."""
-        upper = torch.triu_indices(x.shape[1], x.shape[1])
-        return (x[:, upper[0]] * x[:, upper[1]]).double().numpy()
-
-    def sweep(
-        self, x: Tensor, t: float, *, generator: torch.Generator, n: int = 1
-    ) -> Tensor:
-        """Make compiled Gibbs sweeps at inverse temperature t of the path."""
-        weight, bias = (
-            t * of.detach() for of in (self.energy.weight, self.energy.bias)
-        )
-        return samplers.boltzmann_gibbs(
-            BoltzmannMachine(weight, bias), x, n, generator=generator
-        )
-
-    def network(self, **how: Any) -> torch.nn.Module:
-        """Make the rates of a flow."""
-        return flows.HollowMLP(self.energy.n_sites, **how)
+        return x[:, self.pairs].prod(1).double().numpy()
 
     def exact_samples(self, seed: int) -> Tensor:
         """Independent samples."""
@@ -160,7 +146,7 @@ class Enumerated(Problem):
         index = np.searchsorted(p.cumsum(), places).clip(max=len(p) - 1)
         return self.states[torch.from_numpy(index)]
 
-    def exact_errors(self, seed: int, generator: torch.Generator) -> list[float]:
+    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
         """Errors of independent samples."""
         return errors(self, Samples(self.exact_samples(seed), 0))
 
@@ -183,8 +169,7 @@ def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Enumerated:
     lines = enumerate_states(side, dtype=torch.float32)
     bars = lines[:, :, None].expand(-1, side, side)
     images = torch.cat([bars, bars.mT]).flatten(1).unique(dim=0)
-    generator = make_generator(1)
-    n = side**2
+    n, generator = side**2, make_generator(1)
     weight = 0.5 * torch.randn(n_hidden, n, generator=generator)
     model = energies.RBM(weight, torch.zeros(n_hidden), torch.zeros(n), learnable=True)
     states = enumerate_states(n, dtype=torch.float32)
@@ -210,24 +195,21 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 }
 
 
-def gibbs(problem: Problem, n_steps: int, generator: torch.Generator) -> Samples:
+def gibbs(problem: Problem, n_steps: int, generator: Generator) -> Samples:
     """T sweeps."""
     x = problem.sweep(problem.start(generator), 1.0, generator=generator, n=n_steps)
     return Samples(x, n_steps * problem.energy.n_sites)
 
 
-def gibbs_with_gradients(
-    problem: Problem, n_steps: int, generator: torch.Generator
-) -> Samples:
+def gwg(problem: Problem, n_steps: int, generator: Generator) -> Samples:
     """T moves of a single bit; an evaluation and a gradient for each."""
-    x, model = problem.start(generator), problem.pairwise
-    dense = model if isinstance(model, BoltzmannMachine) else model.dense()
-    x = samplers.boltzmann_gwg(dense, x, n_steps, generator=generator)
+    x = problem.start(generator)
+    x = samplers.boltzmann_gwg(problem.dense, x, n_steps, generator=generator)
     return Samples(x, 3 * n_steps)
 
 
 def langevin(
-    problem: Problem, n_steps: int, generator: torch.Generator, step_size: float
+    problem: Problem, n_steps: int, generator: Generator, step_size: float
 ) -> Samples:
     """T steps of DMALA; an evaluation and a gradient for each."""
     sampler = samplers.dmala(problem.energy, step_size, ratios="exact")
@@ -237,7 +219,7 @@ def langevin(
 
 
 def tempering(
-    problem: Problem, n_steps: int, generator: torch.Generator, n_replicas: int
+    problem: Problem, n_steps: int, generator: Generator, n_replicas: int
 ) -> Samples:
     """T rounds of parallel tempering: a sweep at each temperature, then exchanges.
 
@@ -248,42 +230,34 @@ def tempering(
     x = problem.start(generator, n_replicas * n).view(n_replicas, n, n_sites)
     betas = torch.arange(1, n_replicas + 1) / n_replicas
     for step in range(n_steps):
-        swept = [
-            problem.sweep(y, float(b), generator=generator)
-            for y, b in zip(x, betas, strict=True)
-        ]
-        x = torch.stack(swept)
+        for replica, beta in enumerate(betas):
+            x[replica] = problem.sweep(x[replica], float(beta), generator=generator)
         levels = problem.energy(x.flatten(0, 1)).view(n_replicas, n)
         low = torch.arange(step % 2, n_replicas - 1, 2)
         gain = (levels[low + 1] - levels[low]) / n_replicas
         swap = torch.rand(len(low), n, generator=generator).log() < gain
-        pair = x[low], x[low + 1]
-        x[low] = torch.where(swap[..., None], pair[1], pair[0])
-        x[low + 1] = torch.where(swap[..., None], pair[0], pair[1])
+        hot, cold, keep = x[low], x[low + 1], ~swap[..., None]
+        x[low], x[low + 1] = hot.where(keep, cold), cold.where(keep, hot)
     # The last move is a sweep, as in the other chains.
     x = problem.sweep(x[-1], 1.0, generator=generator)
     return Samples(x, n_replicas * n_steps * (n_sites + 1) + n_sites)
 
 
 def annealing(
-    problem: Problem, n_steps: int, generator: torch.Generator, resample: float
+    problem: Problem, n_steps: int, generator: Generator, resample: float
 ) -> Samples:
     """T temperatures of annealed importance sampling, or of sequential Monte Carlo."""
     path = AnnealingPath(problem.energy)
+    how: Any = {"generator": generator, "resample_below": resample}
     found = samplers.annealed_importance_sampling(
-        path,
-        problem.sweep,
-        N_SAMPLES,
-        n_steps,
-        generator=generator,
-        resample_below=resample,
+        path, problem.sweep, N_SAMPLES, n_steps, **how
     )
     log_weights = found.log_weights + path.log_partition_start
     return Samples(found.x, n_steps * (problem.energy.n_sites + 1), log_weights)
 
 
 def messages(
-    problem: Problem, n_steps: int, generator: torch.Generator, damping: float
+    problem: Problem, n_steps: int, generator: Generator, damping: float
 ) -> Samples:
     """T sweeps of perturb-and-max-product, which a black box does not permit."""
     how: Any = {"damping": damping, "generator": generator}
@@ -299,21 +273,13 @@ def trained_flow(problem: Problem, seed: int, rate: float) -> tuple[Any, float]:
     flow = flows.Flow(AnnealingPath(problem.energy), network, rates="reversible")
     if not rate:
         return flow, 0.0
-    found = train_flow(
-        flow,
-        FlowConfig(n_time_steps=32),
-        TrainConfig(
-            N_TRAIN, BATCH, rate, n_warmup=50, clip_norm=1.0, precision="float32"
-        ),
-        generator=generator,
-        refine=problem.sweep,
-    )
+    more: Any = {"n_warmup": 50, "clip_norm": 1.0, "precision": "float32"}
+    configs = FlowConfig(n_time_steps=32), TrainConfig(N_TRAIN, BATCH, rate, **more)
+    found = train_flow(flow, *configs, generator=generator, refine=problem.sweep)
     return found.flow, found.cpu_seconds
 
 
-def flow(
-    problem: Problem, n_steps: int, generator: torch.Generator, rate: float
-) -> Samples:
+def flow(problem: Problem, n_steps: int, generator: Generator, rate: float) -> Samples:
     """T time steps of a flow; the log-ratios of all neighbours, and the network."""
     trained, _ = trained_flow(problem, generator.initial_seed(), rate)
     found = flows.simulate(trained, N_SAMPLES, n_steps, generator=generator)
@@ -335,7 +301,7 @@ def training(problem: Problem, rate: float) -> list[tuple[float, float]]:
 #: Method, first T, and the options that are tuned.
 METHODS: dict[str, tuple[Callable[..., Samples], int, Grid]] = {
     "Gibbs": (gibbs, 1, {}),
-    "GWG": (gibbs_with_gradients, 8, {}),
+    "GWG": (gwg, 8, {}),
     "DMALA": (langevin, 1, {"step_size": (0.3, 1.0)}),
     "tempering": (tempering, 1, {"n_replicas": (3, 8)}),
     "AIS": (annealing, 2, {"resample": (0.0,)}),
@@ -349,20 +315,17 @@ LONGEST = 4096
 
 def errors(problem: Problem, found: Samples) -> list[float]:
     """Error of the energy distribution (in standard deviations), of pairs, of log Z."""
-    log_w, log_z = np.zeros(len(found.x)), math.nan
-    if found.log_weights is not None:
-        log_w = found.log_weights.double().numpy()
-        mean = float(np.log(np.exp(log_w - log_w.max()).mean()) + log_w.max())
-        log_z = abs(mean - problem.log_partition)
+    weighted = found.log_weights is not None
+    log_w = found.log_weights.double().numpy() if weighted else np.zeros(len(found.x))
     weights = np.exp(log_w - log_w.max())
+    log_mean = float(np.log(weights.mean()) + log_w.max())
+    log_z = abs(log_mean - problem.log_partition) if weighted else math.nan
     off = weights / weights.sum() @ problem.statistics(found.x) - problem.means
     apart = problem.energy_error(problem.energy(found.x).double().numpy(), log_w)
     return [apart, math.sqrt(float(np.mean(off**2))), log_z]
 
 
-def curve(
-    problem: Problem, method: str, options: dict[str, Any], seed: int
-) -> np.ndarray:
+def curve(problem: Problem, method: str, options: Options, seed: int) -> np.ndarray:
     """Errors of T = first, 2 first, ... steps, until the budget is spent."""
     run, n_steps, _ = METHODS[method]
     run(problem, n_steps, make_generator(seed), **options)  # compiles, trains a flow
@@ -376,26 +339,24 @@ def curve(
     return np.array(rows)
 
 
-def independent_errors(problem: Problem, generator: torch.Generator) -> list[float]:
-    """Errors of independent bits with the exact means; of log Z, with their weights."""
-    means = problem.bit_means.expand(N_SAMPLES, -1)
-    x = bernoulli(means, generator=generator)
-    log_base = (x * means.log() + (1 - x) * (1 - means).log()).sum(1)
-    log_w = -problem.energy(x).double() - log_base.double()
-    plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
-    return [*plain[:2], weighted[2]]
-
-
 def references(problem: Problem) -> dict[str, dict[str, float]]:
-    """Mean errors of twenty sets of exact samples, and of independent bits."""
-    exactly, independent = [], []
+    """Mean errors of twenty sets of exact samples, and of bits with the exact means.
+
+    The bits are independent, and have weights for log Z.
+    """
+    means = problem.bit_means.expand(N_SAMPLES, -1)
+    found: dict[str, list[list[float]]] = {"exact": [], "independent bits": []}
     for seed in range(20):
         source = stream("references of the comparison", seed)
-        exactly.append(problem.exact_errors(seed, source))
-        independent.append(independent_errors(problem, source))
+        found["exact"].append(problem.exact_errors(seed, source))
+        x = bernoulli(means, generator=source)
+        log_base = (x * means.log() + (1 - x) * (1 - means).log()).sum(1)
+        log_w = -problem.energy(x).double() - log_base.double()
+        plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
+        found["independent bits"].append([*plain[:2], weighted[2]])
     return {
         kind: dict(zip(COLUMNS[3:], map(float, np.mean(rows, 0)), strict=True))
-        for kind, rows in {"exact": exactly, "independent bits": independent}.items()
+        for kind, rows in found.items()
     }
 
 

@@ -1,12 +1,10 @@
 """What sampling and learning share: tuning on another seed, curves, storing."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,17 +22,8 @@ Grid = Mapping[str, Sequence[Any]]
 Options = dict[str, Any]
 
 
-def settings(grid: Grid) -> Iterator[Options]:
-    """Every combination of the values of a grid."""
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
-
-
 def tuned(
-    run: Callable[[Options, int], np.ndarray],
-    grid: Grid,
-    column: int,
-    beyond: str = "",
+    run: Callable[..., np.ndarray], grid: Grid, column: int, beyond: str = ""
 ) -> tuple[Options, list[tuple[Options, float | None]]]:
     """Choose the setting with the lowest last error on the seed for tuning.
 
@@ -43,7 +32,8 @@ def tuned(
     value of the option ``beyond`` is the lowest or the highest, the next value by the
     factor of the grid is tried, until it is neither.
     """
-    waiting = list(settings(grid))
+    combined = itertools.product(*grid.values())
+    waiting = [dict(zip(grid, values, strict=True)) for values in combined]
     if len(waiting) == 1:
         return waiting[0], []
     tried: list[tuple[Options, float | None]] = []
@@ -64,14 +54,6 @@ def tuned(
                 further = options[beyond] * edge[options[beyond]]
                 waiting = [{**options, beyond: float(f"{further:.3g}")}]
     return options, tried
-
-
-def padded(runs: Sequence[np.ndarray]) -> np.ndarray:
-    """Stack runs of different lengths, with NaN where a run has ended."""
-    out = np.full((len(runs), max(map(len, runs)), runs[0].shape[1]), np.nan)
-    for row, run in zip(out, runs, strict=True):
-        row[: len(run)] = run
-    return out
 
 
 def study(
@@ -98,7 +80,11 @@ def study(
     column = scalars["columns"].index(scalars["shown"])
     for method, grid in grids.items():
         options, tried = tuned(partial(trial or run, method), grid, column, beyond)
-        runs = padded([run(method, options, seed) for seed in SEEDS])
+        found = [run(method, options, seed) for seed in SEEDS]
+        # Seeds end at different lengths.
+        runs = np.full((len(SEEDS), max(map(len, found)), found[0].shape[1]), np.nan)
+        for row, rows in zip(runs, found, strict=True):
+            row[: len(rows)] = rows
         arrays[method] = runs.astype("float32")
         table[method] = {"options": options, "tried": tried, **told(method, options)}
         print(name, method, options, runs[:, -1, column].tolist(), flush=True)

@@ -9,7 +9,7 @@ import torch
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl import images
-from ebmtut.experiments.drl.ablation import LIVED, recipes_table, remedies_table
+from ebmtut.experiments.drl.ablation import LIVE, recipes_table, remedies_table
 from ebmtut.experiments.drl.interpolation import along, middle_table
 from ebmtut.random import make_generator
 
@@ -31,19 +31,19 @@ def test_tables_say_which_runs_converged_and_how_far_from_the_data():
     assert rows[1] == ("b", "2 of 2", "2.0 ± 1.0", "1 of 2", "4")
     known = {"held-out data": 9.0, "Gaussian fit": 90.0}
     trained = {"seconds": [2.0, 4.0], **lost}
-    recipes = {"recipes": {LIVED: trained, "short": trained | {"distance": [5.0, 4.0]}}}
+    recipes = {"recipes": {LIVE: trained, "short": trained | {"distance": [5.0, 4.0]}}}
     whole = replace(result, scalars={"table": table | recipes, "known": known})
     rows = recipes_table(whole).rows
-    assert rows[0] == (LIVED, "1 of 2", "4", "4.0 to 4.0", "3")
+    assert rows[0] == (LIVE, "1 of 2", "4", "4.0 to 4.0", "3")
     assert rows[1][1:4] == ("2 of 2", "4.5 ± 0.5", "4.0 to 5.0")
     assert [row[0] for row in rows[2:]] == ["held-out data", "Gaussian fit"]
-    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
+    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVE))
     assert claimed.verdict == "miss"  # a seed was lost
     trained["distance"] = [9.0, 13.05]  # five percent of the way
-    (claimed,) = (v for v in experiment.verdicts(whole) if v.name.startswith(LIVED))
+    (claimed,) = (v for v in experiment.verdicts(whole) if v.name.startswith(LIVE))
     assert claimed.verdict == "match" and claimed.baseline == 1.0
     trained["distance"] = [9.0, 13.2]
-    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
+    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVE))
     assert claimed.verdict == "miss"
 
 

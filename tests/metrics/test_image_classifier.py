@@ -34,6 +34,13 @@ def test_it_tells_held_out_digits_apart() -> None:
     )
 
 
+def test_its_weights_have_the_dtype_of_the_images() -> None:
+    (images, labels), generator = digits(20, 0), make_generator(0)
+    of = images.double(), labels
+    classifier = train_image_classifier(*of, generator=generator, n_steps=2)
+    assert classifier.head.weight.dtype == torch.float64
+
+
 def test_images_are_moved_whole_and_by_every_number_of_pixels() -> None:
     # Pixels of one image differ, and those of two colours, too.
     images = torch.arange(400 * 2 * 25.0).reshape(400, 2, 5, 5)

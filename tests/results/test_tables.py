@@ -228,7 +228,7 @@ def test_a_class_of_ones_own_is_given_by_its_user(tmp_path):
     save_energy(path, energy)
     back, _ = load_energy(path, Mine)
     assert torch.equal(back(torch.eye(3)), energy(torch.eye(3)))
-    with pytest.raises(InputError, match="must hold one of .*MLPEnergy.* got Mine"):
+    with pytest.raises(InputError, match=r"must hold one of .*MLPEnergy.* got Mine"):
         load_energy(path)
     with pytest.raises(InputError, match="must hold one of Ising, got Mine"):
         load_energy(path, Ising)

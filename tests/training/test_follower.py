@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import DivergenceError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import Ising, TableEnergy, lattice_adjacency
 from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
 from ebmtut.paths import AnnealingPath
@@ -65,6 +65,15 @@ def test_portions_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         whole.flow.network.parameters(), parts.flow.network.parameters(), strict=True
     ):
         assert torch.equal(p, q)
+
+
+def test_every_call_requires_a_generator() -> None:
+    """Also one that makes no rollout, which would refuse it."""
+    followed = new_follower(Ising(0.2 * lattice_adjacency(3)), inner_steps=3)
+    followed.fit(1, generator=make_generator(0))
+    with pytest.raises(InputError, match=r"^generator must be .*Generator.* got None$"):
+        followed.fit(1, generator=None)
+    assert followed.state_dict()["n_taken"] == 1
 
 
 def test_cut_ratios_are_counted_and_kept() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 import triton
@@ -99,54 +100,56 @@ def word_sweeps(
     block = 32 * warps * plan.n_pooled
     n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), block))
 
-    def launch(first: int, n: int, clock: Tensor | None = None) -> None:
-        a_launch = max(1, n) if alone else 1
-        for step in range(first, first + n, a_launch):
-            word_sweep[(len(words), n_blocks)](
-                words,
-                plan.neighbor,
-                plan.starts,
-                digits,
-                clock,
-                seed,
-                step,
-                step + a_launch,
-                step % n_classes,
-                n_classes,
-                words.shape[1],
-                TURNED=not plan.by_chains,
-                OWN_CALLS=OWN_CALLS,
-                CALLS=CALLS,
-                ROUNDS=ROUNDS,
-                POOLED=plan.n_pooled,
-                LANES=32 * warps,
-                num_warps=warps,
-            )
+    def launch(*steps: Any) -> None:
+        word_sweep[(len(words), n_blocks)](
+            words,
+            plan.neighbor,
+            plan.starts,
+            digits,
+            *steps,
+            words.shape[1],
+            TURNED=not plan.by_chains,
+            OWN_CALLS=OWN_CALLS,
+            CALLS=CALLS,
+            ROUNDS=ROUNDS,
+            POOLED=plan.n_pooled,
+            LANES=32 * warps,
+            num_warps=warps,
+        )
 
-    by_the_clock(launch, n_sweeps, n_classes, alone, words.device)
+    by_the_clock(launch, seed, n_sweeps, n_classes, alone, words.device)
 
 
 def by_the_clock(
     launch: Callable[..., None],
+    seed: int,
     n_sweeps: int,
     n_classes: int,
     alone: bool,
     device: torch.device,
 ) -> None:
-    """Launch steps ``launch(first, n, clock)``, all at once or as a CUDA graph.
+    """Launch all steps at once, one by one, or as a CUDA graph.
 
-    A graph repeats the same numbers: its steps count from a clock on the device.
+    ``launch`` takes what a kernel does of clock, seed, first and last step, class and
+    number of classes. A graph repeats the same numbers: its steps count from a clock on
+    the device.
     """
     n, some = 0 if alone else n_sweeps // _SWEEPS, _SWEEPS * n_classes
+
+    def steps(first: int, last: int, clock: Tensor | None = None) -> None:
+        a_launch = max(1, last - first) if alone else 1
+        for step in range(first, last, a_launch):
+            launch(clock, seed, step, step + a_launch, step % n_classes, n_classes)
+
     if n:
         clock = torch.zeros((), dtype=torch.int32, device=device)
 
         def some_sweeps() -> None:
-            launch(0, some, clock)
+            steps(0, some, clock)
             clock.add_(some)
 
         repeat(some_sweeps, n, device)
-    launch(n * some, n_sweeps * n_classes - n * some)
+    steps(n * some, n_sweeps * n_classes)
 
 
 @triton.jit
@@ -358,31 +361,24 @@ def class_sweeps(
     sites = 32 * _WARPS if alone else _STATES // chains
     n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), sites))
 
-    def launch(first: int, n: int, clock: Tensor | None = None) -> None:
-        a_launch = max(1, n) if alone else 1
-        for step in range(first, first + n, a_launch):
-            class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
-                states,
-                plan.start,
-                plan.neighbor,
-                plan.weight,
-                plan.bias,
-                plan.starts,
-                clock,
-                seed,
-                step,
-                step + a_launch,
-                step % n_classes,
-                n_classes,
-                n_chains,
-                ROUNDS=ROUNDS,
-                SITES=sites,
-                CHAINS=chains,
-                num_warps=_WARPS if alone else 4,
-                maxnreg=64,  # left alone, the compiler takes 32 and spills one
-            )
+    def launch(*steps: Any) -> None:
+        class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
+            states,
+            plan.start,
+            plan.neighbor,
+            plan.weight,
+            plan.bias,
+            plan.starts,
+            *steps,
+            n_chains,
+            ROUNDS=ROUNDS,
+            SITES=sites,
+            CHAINS=chains,
+            num_warps=_WARPS if alone else 4,
+            maxnreg=64,  # left alone, the compiler takes 32 and spills one
+        )
 
-    by_the_clock(launch, n_sweeps, n_classes, alone, states.device)
+    by_the_clock(launch, seed, n_sweeps, n_classes, alone, states.device)
 
 
 @triton.jit(do_not_specialize=["seed", "first_step", "last_step", "color"])

@@ -5,7 +5,7 @@ labelled images of a set within seconds. A distance in its features should be re
 with the network's name, its seed and its accuracy on held-out images.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -36,6 +36,8 @@ class ImageClassifier(nn.Module):
     channels, n_features
         Of the first convolution, others have twice as many; units that `features`
         returns.
+    dtype
+        Of the weights.
     """
 
     @checked
@@ -46,27 +48,30 @@ class ImageClassifier(nn.Module):
         channels: Count = 16,
         n_features: Count = 64,
         n_colors: Count = 1,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
+        of: Any = {"dtype": dtype, "device": "cpu"}
         self.side, self.n_colors = side, n_colors
         wide, left = 2 * channels, side
         layers: list[nn.Module] = [
-            nn.Conv2d(n_colors, channels, 3, padding=1),
+            nn.Conv2d(n_colors, channels, 3, padding=1, **of),
             nn.ReLU(),
         ]
         n_in = channels
         while left > 4:
-            layers += [nn.Conv2d(n_in, wide, 3, stride=2, padding=1), nn.ReLU()]
+            layers += [nn.Conv2d(n_in, wide, 3, stride=2, padding=1, **of), nn.ReLU()]
             n_in, left = wide, (left + 1) // 2
         self.body = nn.Sequential(
             *layers,
-            nn.Conv2d(n_in, wide, 3, padding=1),
+            nn.Conv2d(n_in, wide, 3, padding=1, **of),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(wide * left * left, n_features),
+            nn.Linear(wide * left * left, n_features, **of),
             nn.ReLU(),
         )
-        self.head = nn.Linear(n_features, n_classes)
+        self.head = nn.Linear(n_features, n_classes, **of)
 
     @torch.no_grad()
     def features(
@@ -142,7 +147,8 @@ def train_image_classifier(
     with torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(spawn_seed(generator))
         classes = int(labels.max()) + 1
-        classifier = ImageClassifier(side, classes, channels, n_colors=n_colors)
+        how: Any = {"n_colors": n_colors, "dtype": images.dtype}
+        classifier = ImageClassifier(side, classes, channels, **how)
     images = images.reshape(-1, n_colors, side, side)
     optimizer = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
     rates = torch.optim.lr_scheduler.OneCycleLR(
@@ -158,7 +164,7 @@ def train_image_classifier(
         noise = torch.randn(
             batch.shape,
             generator=generator,
-            dtype=torch.float32,
+            dtype=images.dtype,
             device=generator.device,
         )
         logits = classifier(batch + pixel_noise * noise)

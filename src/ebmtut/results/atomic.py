@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ebmtut.checks import check_type, InputError
+from ebmtut.checks import InputError, check_type
 
 __all__ = ["check_writable", "replace_file", "replace_folder"]
 

@@ -10,7 +10,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from ebmtut.checks import check_type, InputError
+from ebmtut.checks import InputError, check_type
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.serialize import to_json
 

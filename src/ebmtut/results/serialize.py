@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.checks import check_type, shown, InputError
+from ebmtut.checks import InputError, check_type, shown
 
 __all__ = ["to_json", "to_npz"]
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from ebmtut._digests import json_digest
-from ebmtut.checks import check_type, InputError, check_choice, checked
+from ebmtut.checks import InputError, check_choice, checked
 from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance
 from ebmtut.results.serialize import to_json, to_npz
 
 __all__ = [
-    "benchmarks_root",
     "SCALES",
     "Result",
     "ResultNotFound",
+    "benchmarks_root",
     "default_root",
     "load_result",
     "result_folder",

@@ -1,11 +1,10 @@
 """Tables of numbers for a page: HTML for readers, plain text for the comparison."""
 
-from ebmtut.checks import checked
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, checked
 
 __all__ = ["KINDS", "Cell", "Table"]
 

@@ -26,7 +26,7 @@ class Told:
     _checks: PostponedChecks
 
     def kept(self) -> Told:
-        """Return a copy, which the next step does not overwrite."""
+        """Return a copy, which the next replay of a graph does not overwrite."""
         return replace(self, found=self.found.clone())
 
     def read(self, found: list[float]) -> list[tuple[float, float]]:

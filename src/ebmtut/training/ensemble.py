@@ -159,7 +159,8 @@ def train_ensemble(
             if not living:
                 break
             set_learning_rate(optimizer, config.learning_rate_at(step))
-            pending.append((step, advance(living).kept()))
+            told = advance(living)
+            pending.append((step, told if stream is None else told.kept()))
             if len(pending) == every or pending[-1][1].ended:
                 settle()
             average_weights(averaged, stack.trained, step, config.ema_decay)

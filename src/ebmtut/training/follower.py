@@ -16,6 +16,7 @@ from ebmtut._gradients import with_gradients
 from ebmtut.checks import Count, DivergenceError, Positive, checked
 from ebmtut.flows import Flow, Kernel, RatioInfo, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
+from ebmtut.random import check_generator
 from ebmtut.training.flow import CountedFlow
 
 __all__ = ["FlowFollower"]
@@ -113,6 +114,7 @@ class FlowFollower:
         DivergenceError
             If a rollout is not finite.
         """
+        check_generator(generator, self._counts.device)
         self._adam.param_groups[0]["lr"] = share * self.learning_rate
         counted = CountedFlow(self.flow, self._seen)
         for _ in range(n_steps):

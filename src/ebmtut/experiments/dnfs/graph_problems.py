@@ -388,8 +388,8 @@ def draw_fractions(result: Result) -> Figure:
 def check_fractions(result: Result, *, prefix: str, table: str) -> Verdicts:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
     config, most = result.config, max(result.config["refinements"])
-    excuse = "other graphs of the same kind, whose optimum differs: compare the shares "
-    excuse += "of the optimum"
+    excuse = "other graphs of the same kind, whose optimum differs: compare the "
+    excuse += "fractions of the optimum"
     if result.scale == "quick":
         excuse = "a reduced setting: fewer graphs, shorter training"
     problem, chains_too = f"dnfs/{config['problem']}", ("DMALA", "DNFS + DMALA")

@@ -27,7 +27,7 @@ RECIPES: Mapping[str, shared.ImageRecipe] = {
     "15,000 steps at 0.004, every chain trusted": replace(_LONGER, trust=0.0),
 }
 #: What a page trains live.
-LIVED = "6000 steps at 0.003, averaged noise"
+LIVE = "6000 steps at 0.003, averaged noise"
 
 
 def _ended(row: Mapping[str, Any]) -> tuple[list[float], Cell, Cell]:
@@ -235,11 +235,11 @@ def check_ablation(result: Result) -> Verdicts:
         n = len(finished)
         yield claim(label, float(finished.mean()), "at least", 1.0, n_seeds=n)
     recipes = table.get("recipes", {})
-    if LIVED in recipes:  # what a page trains live
-        found, known = shared.distances_of(recipes[LIVED]), result.scalars["known"]
+    if LIVE in recipes:  # what a page trains live
+        found, known = shared.distances_of(recipes[LIVE]), result.scalars["known"]
         held_out = known["held-out data"]
         left = float(np.max(found) - held_out) / (known["Gaussian fit"] - held_out)
-        label = f"{LIVED}: fraction left of the difference from a Gaussian fit, "
+        label = f"{LIVE}: fraction left of the difference from a Gaussian fit, "
         label += "in the worst seed"
         yield claim(label, left, "at most", 0.05, n_seeds=len(found))
 
@@ -253,10 +253,10 @@ def nothing_helps(result: Result) -> Result:
     if {HOT, COOLED} <= set(variants):
         table["variants"] = variants | {COOLED: variants[HOT]}
     recipes = table.get("recipes", {})
-    if LIVED in recipes:  # samples of a Gaussian fit
+    if LIVE in recipes:  # samples of a Gaussian fit
         fit = result.scalars["known"]["Gaussian fit"]
-        row = recipes[LIVED] | {"distance": [fit] * len(recipes[LIVED]["steps"])}
-        table["recipes"] = recipes | {LIVED: row}
+        row = recipes[LIVE] | {"distance": [fit] * len(recipes[LIVE]["steps"])}
+        table["recipes"] = recipes | {LIVE: row}
     return replace(result, scalars=result.scalars | {"table": table})
 
 

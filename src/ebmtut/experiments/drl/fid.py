@@ -16,7 +16,7 @@ from ebmtut.results import Result, Table
 UNTRAINED = "untrained network"
 _EXCUSE = (
     "the paper's FID is measured on CIFAR-10 in Inception's features, this distance "
-    "on digits in those of a small network of ours"
+    "on digits in those of a small network"
 )
 
 
