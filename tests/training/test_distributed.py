@@ -1,12 +1,12 @@
 """Two processes that train together do what one does with both their batches."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ebmtut.random import make_generator
 from ebmtut.training import processes
@@ -105,14 +105,19 @@ with processes() as me:
 """
 
 
+def run(script: str) -> None:
+    runpy.run_path(script)
+
+
 def test_two_processes_are_one_with_both_batches(tmp_path: Path, monkeypatch) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, "utf-8")
-    call = [str(script), str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", call)
-    runpy.run_path(str(script))  # alone, in this process, which has imported torch
-    both = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run([sys.executable, *both, *call], check=True, timeout=300)
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path)])
+    run(str(script))  # alone, in this process
+    # As `torchrun --standalone --nproc-per-node 2`, in forks, which have imported torch.
+    local = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "test"}
+    both = LaunchConfig(1, 1, 2, start_method="fork", max_restarts=0, **local)
+    elastic_launch(both, run)(str(script))
     for name in ("score", "recovery"):
         one, first, second = (
             torch.load(tmp_path / f"{name}-{process}.pt")
