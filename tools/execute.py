@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,11 @@ class Run:
     content: Mapping[str, Any] | None = None
 
 
-def run_notebook(run: Run) -> float:
+def run_notebook(run: Run, forked: bool = True) -> float:
     """Execute one notebook, write the copy and return how many seconds it took.
 
-    The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
+    A forked kernel is ready at once where the process has executed another notebook;
+    before the first it imports what any page may need. The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
     changes the working directory of the whole process for that long, which is why
     `run_all` computes in processes, not in threads.
     """
@@ -72,7 +74,7 @@ def run_notebook(run: Run) -> float:
     started = time.perf_counter()
     if run.content is not None:
         run.target.write_text(json.dumps(run.content), "utf-8")
-    with forked_kernels():
+    with forked_kernels() if forked else nullcontext():
         papermill.execute_notebook(
             str((run.source if run.content is None else run.target).resolve()),
             str(run.target.resolve()),
@@ -119,7 +121,7 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
         pending = {
-            pool.submit(run_notebook, run): "/".join(run.source.parts[-2:])
+            pool.submit(run_notebook, run, len(runs) > 1): "/".join(run.source.parts[-2:])
             for run in sorted(runs, key=lambda run: run.source not in LONG)
         }
         for future in as_completed(pending):
