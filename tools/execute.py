@@ -66,9 +66,10 @@ def run_notebook(run: Run, forked: bool = True) -> float:
     """Execute one notebook, write the copy and return how many seconds it took.
 
     A forked kernel is ready at once where the process has executed another notebook;
-    before the first it imports what any page may need. The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
-    changes the working directory of the whole process for that long, which is why
-    `run_all` computes in processes, not in threads.
+    before the first it imports what any page may need. The kernel starts in the
+    notebook's own folder, as it does in Jupyter. Papermill changes the working
+    directory of the whole process for that long, which is why `run_all` computes in
+    processes, not in threads.
     """
     run.target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -120,8 +121,9 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
         ProcessPoolExecutor(workers, spawn) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
+        several = len(runs) > 1
         pending = {
-            pool.submit(run_notebook, run, len(runs) > 1): "/".join(run.source.parts[-2:])
+            pool.submit(run_notebook, run, several): "/".join(run.source.parts[-2:])
             for run in sorted(runs, key=lambda run: run.source not in LONG)
         }
         for future in as_completed(pending):

@@ -82,7 +82,7 @@ def test_steps_have_the_distribution_of_their_matrices(method, n_states):
 def end_distribution(flow, fine=100):
     """Distribution of the continuous-time chain at t = 1, by matrix exponentials.
 
-    The rule of midpoints errs by the square of a step, 1e-4, where N samples err by 1e-2.
+    The square of a step is 1e-4, where N samples err by 1e-2.
     """
     n = flow.path.n_states**flow.path.n_sites
     p = torch.full((n,), 1 / n).double()
