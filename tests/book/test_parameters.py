@@ -20,8 +20,6 @@ from tools.execute import Run, run_all
 from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 
-pytestmark = pytest.mark.parameters
-
 TABLE = Path(__file__).with_name("parameters.yaml")
 NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
 
@@ -156,6 +154,7 @@ def one_after_another(
 
 
 @pytest.mark.slow
+@pytest.mark.parameters
 def test_other_parameters(table, tmp_path):
     """Every notebook runs, prints other numbers with another seed, and records.
 
