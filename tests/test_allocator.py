@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc")
+
 COUNT = """
 import resource
 import torch
@@ -42,7 +44,6 @@ def faults_before_and_after(monkeypatch, **environment):
     return map(int, ran.stdout.split())
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc")
 def test_tensors_of_the_same_size_find_their_pages_again(monkeypatch):
     # Above 32 MiB glibc maps each anew, whatever it has seen before.
     mapped_anew, found = faults_before_and_after(monkeypatch)
@@ -50,7 +51,6 @@ def test_tensors_of_the_same_size_find_their_pages_again(monkeypatch):
     assert found < mapped_anew / 10
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc")
 def test_what_the_environment_says_stands(monkeypatch):
     of = {"MALLOC_TRIM_THRESHOLD_": "131072"}
     _, found = faults_before_and_after(monkeypatch, **of)

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,18 +62,20 @@ class Run:
     content: Mapping[str, Any] | None = None
 
 
-def run_notebook(run: Run) -> float:
+def run_notebook(run: Run, forked: bool = True) -> float:
     """Execute one notebook, write the copy and return how many seconds it took.
 
-    The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
-    changes the working directory of the whole process for that long, which is why
-    `run_all` computes in processes, not in threads.
+    A forked kernel is ready at once where the process has executed another notebook;
+    before the first it imports what any page may need. The kernel starts in the
+    notebook's own folder, as it does in Jupyter. Papermill changes the working
+    directory of the whole process for that long, which is why `run_all` computes in
+    processes, not in threads.
     """
     run.target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if run.content is not None:
         run.target.write_text(json.dumps(run.content), "utf-8")
-    with forked_kernels():
+    with forked_kernels() if forked else nullcontext():
         papermill.execute_notebook(
             str((run.source if run.content is None else run.target).resolve()),
             str(run.target.resolve()),
@@ -118,8 +121,9 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
         ProcessPoolExecutor(workers, spawn) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
+        several = len(runs) > 1
         pending = {
-            pool.submit(run_notebook, run): "/".join(run.source.parts[-2:])
+            pool.submit(run_notebook, run, several): "/".join(run.source.parts[-2:])
             for run in sorted(runs, key=lambda run: run.source not in LONG)
         }
         for future in as_completed(pending):

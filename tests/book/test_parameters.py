@@ -20,8 +20,6 @@ from tools.execute import Run, run_all
 from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 
-pytestmark = pytest.mark.parameters
-
 TABLE = Path(__file__).with_name("parameters.yaml")
 NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
 
@@ -106,15 +104,27 @@ def test_the_ends_of_every_range_are_tried(table):
 #: Cells that take long and name no parameter but the seed: with further values, which
 #: leave the seed, they would do what they do with the defaults.
 SAME_AGAIN = {"book/ed/index.ipynb": "ed-use", "book/pmp/index.ipynb": "code-14"}
+#: Cells that take long and name nothing that the first set changes: they evaluate
+#: stored results, and a flow of the same sizes that has learned for fewer steps.
+SAME_AT_ONCE = {
+    "book/ed/notes.ipynb": "notes-eb-gfn",
+    "book/dnfs/energies.ipynb": "energies-own",
+}
+
+
+def without(cells: list[dict[str, Any]], id: str | None) -> list[dict[str, Any]]:
+    return [cell for cell in cells if cell["id"] != id]
 
 
 def test_what_is_not_run_again_would_be_the_same(table):
-    for name, id in SAME_AGAIN.items():
-        cells = swept(NOTEBOOKS[name])["cells"]
-        tree = ast.parse("".join(*(c["source"] for c in cells if c["id"] == id)))
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        assert not names & (defaults(NOTEBOOKS[name]).keys() - {"seed"})
-        assert all("seed" not in further for further in table[name][1:])
+    for name, id in (SAME_AGAIN | SAME_AT_ONCE).items():
+        (cell,) = [c for c in swept(NOTEBOOKS[name])["cells"] if c["id"] == id]
+        tree = ast.walk(ast.parse("".join(cell["source"])))
+        names = {node.id for node in tree if isinstance(node, ast.Name)}
+        first, *further = table[name]
+        others = defaults(NOTEBOOKS[name]).keys() - {"seed"}
+        assert not names & (first.keys() if name in SAME_AT_ONCE else others)
+        assert all("seed" not in values for values in further)
 
 
 def one_after_another(
@@ -125,13 +135,13 @@ def one_after_another(
     As when a reader changes the parameters and runs all cells: in one kernel, whose
     start and imports take longer than the cells of most pages here.
     """
-    content = swept(notebook)
+    content, name = swept(notebook), str(notebook.relative_to(ROOT))
+    content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
     code = [
         cell
-        for cell in content["cells"]
+        for cell in without(content["cells"], SAME_AGAIN.get(name))
         if cell["cell_type"] == "code"
         and INSTALL not in cell["metadata"].get("tags", ())
-        and cell["id"] != SAME_AGAIN.get(str(notebook.relative_to(ROOT)))
     ]
     for k, values in enumerate(further):
         for cell in copy.deepcopy(code):
@@ -144,6 +154,7 @@ def one_after_another(
 
 
 @pytest.mark.slow
+@pytest.mark.parameters
 def test_other_parameters(table, tmp_path):
     """Every notebook runs, prints other numbers with another seed, and records.
 
@@ -165,8 +176,9 @@ def test_other_parameters(table, tmp_path):
         runs[name] = Run(notebook, tmp_path / "executed" / name, first, content)
     run_all([*runs.values()])
     for name, run in runs.items():
-        content = json.dumps(swept(run.source))
-        stored = nbformat.reads(content, as_version=4)
+        content = swept(run.source)
+        content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
+        stored = nbformat.reads(json.dumps(content), as_version=4)
         now = nbformat.read(run.target, as_version=4)
         # One cell more, which holds the parameters; what follows is of further sets.
         del now.cells[len(stored.cells) + 1 :]

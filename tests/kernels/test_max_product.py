@@ -21,8 +21,8 @@ MODELS = {
     "dense": lambda: BoltzmannMachine(normal(21, 21), torch.zeros(21)),
     "rbm": lambda: RBM(normal(9, 19), torch.zeros(9), torch.zeros(19)),
     "wide rbm": lambda: RBM(normal(19, 9), torch.zeros(19), torch.zeros(9)),
-    "graph": lambda: some_graph(13),
-    "sparse matrix": lambda: some_graph(13).dense(),
+    "graph": lambda: some_graph(11),
+    "sparse matrix": lambda: some_graph(11).dense(),
     "no pairs": lambda: PairwiseGraph(
         torch.zeros(2, 0).long(), torch.zeros(0), torch.zeros(3)
     ),

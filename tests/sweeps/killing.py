@@ -12,7 +12,7 @@ def wait_until(holds, seconds=180):
     deadline = time.time() + seconds
     while not holds():
         assert time.time() < deadline, "it never came true"
-        time.sleep(0.05)
+        time.sleep(0.2)  # a scan of all processes takes time from them
 
 
 def of_sweep(folder, word=""):

@@ -1,12 +1,12 @@
 """Two processes that train together do what one does with both their batches."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ebmtut.random import make_generator
 from ebmtut.training import processes
@@ -108,11 +108,16 @@ with processes() as me:
 def test_two_processes_are_one_with_both_batches(tmp_path: Path, monkeypatch) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, "utf-8")
-    call = [str(script), str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", call)
-    runpy.run_path(str(script))  # alone, in this process, which has imported torch
-    both = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run([sys.executable, *both, *call], check=True, timeout=300)
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path)])
+
+    def run() -> None:
+        runpy.run_path(str(script))
+
+    run()  # alone, in this process
+    # As torchrun --standalone --nproc-per-node 2, in forks, which have imported torch.
+    local = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "test"}
+    both = LaunchConfig(1, 1, 2, start_method="fork", max_restarts=0, **local)
+    elastic_launch(both, run)()
     for name in ("score", "recovery"):
         one, first, second = (
             torch.load(tmp_path / f"{name}-{process}.pt")
@@ -146,13 +151,9 @@ def test_alone_the_loss_is_what_it_was() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("WORLD_SIZE", "1"),
-        ("RANK", "0"),
-        ("LOCAL_RANK", "0"),
-        ("MASTER_ADDR", "localhost"),
-        ("MASTER_PORT", "29511"),
-    ):
+    places = {"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}
+    places |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29511"}
+    for name, value in places.items():
         monkeypatch.setenv(name, value)
     with processes() as me:
         assert me.device == torch.device("cuda", 0)

@@ -87,7 +87,7 @@ def fresh():
 
 
 def test_the_distribution_and_log_z_are_those_of_the_energy():
-    found = train_gflownet(fresh(), ENERGY, 400, 1e-2, generator=make_generator(1))
+    found = train_gflownet(fresh(), ENERGY, 250, 1e-2, generator=make_generator(1))
     learned = terminal_distribution(found.policy).exp()
     assert float((learned - P).abs().sum()) / 2 < 0.02
     # Z = 5, and the energies of an untrained policy are far off.

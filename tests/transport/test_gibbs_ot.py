@@ -93,7 +93,7 @@ def test_batch_equals_loop(problem):
     p, q, cost = problem(8, 7, batch=(4,), zeros=0.3)
     batch = CompiledChain(p, q, cost, torch.zeros_like(p))
     n_rows = int((p > 0).any(0).sum())
-    theta = torch.rand(5, batch.n_draws, dtype=p.dtype, generator=make_generator(0))
+    theta = torch.rand(5, batch.n_draws, generator=make_generator(0))
     schedule = torch.full((5, 2), 0.05, dtype=torch.float64)
     batch.advance(schedule, theta)
     together = batch.statistics(complete=True)

@@ -122,19 +122,29 @@ def _imported(
         return _others(parts, module, {n: found[n] for n in names if n in found})
     spec = find_spec(module)
     assert spec is not None and spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    code, imports = _parsed(Path(spec.origin).read_text("utf-8"))
+    parts.add(f"{module} {code}")
+    rest = []
+    for source, of_source in imports:
+        if source.partition(".")[0] in ours:
+            rest += _imported(parts, source, of_source, ours)
+    return rest
+
+
+@cache
+def _parsed(text: str) -> tuple[str, list[tuple[str, list[str]]]]:
+    """Return a module's code without its documentation, and what it imports."""
+    tree = ast.parse(text)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     for node in ast.walk(tree):
         if isinstance(node, documented) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-    parts.add(f"{module} {ast.dump(tree)}")
-    rest = []
-    for statement in tree.body:
-        source = getattr(statement, "module", None) or ""
-        if isinstance(statement, ast.ImportFrom) and source.partition(".")[0] in ours:
-            names = [alias.name for alias in statement.names]
-            rest += _imported(parts, source, names, ours)
-    return rest
+    imports = [
+        (statement.module or "", [alias.name for alias in statement.names])
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom)
+    ]
+    return ast.dump(tree), imports
 
 
 def _others(parts: set[str], where: str, named: Mapping[str, Any]) -> list[Any]:

@@ -381,7 +381,8 @@ class CompiledChain:
         # An iteration without noise is a pair of c-transforms.
         g = self.U.masked_fill(self.inverse_p == torch.inf, -torch.inf)
         U, h, L = map(torch.empty_like, (g, self.h, self.L))
-        no_noise = g.new_zeros(1, self.n_draws)
+        # Of the type of all exponentials: kernels are compiled for no second one.
+        no_noise = g.new_zeros(1, self.n_draws, dtype=torch.float32)
         self._iterate(g, torch.empty_like(g), U, h, L, g.new_ones(1, 2), no_noise)
         mass = self.p[:, self.rows]
         value = (mass * U.masked_fill(mass == 0, 0)).sum(-1)
