@@ -30,11 +30,11 @@ GROUP = 8  # tiles, one below the other, that are kept or left out together
 _HEIGHT, _WIDTH, _GROUP = np.uint64(HEIGHT), np.uint64(WIDTH), np.uint64(GROUP)
 _1, _2, _3, _4, _5, _6, _7 = (np.uint64(k) for k in range(1, HEIGHT))
 
-_SMALLEST = 2**14  # pairs for which slacks are worth their keep
+_SMALLEST = 2**16  # pairs: below it walking through all takes no longer
 _LANDMARKS = 16  # rows (columns) by whose costs the columns (rows) are ordered
-_LONGEST = 64.0  # iterations over the whole cost
-_SPARING = 0.4  # of the tiles: where more are left, walking through all is faster
-_RENEWAL = 0.5  # what new slacks cost, in looks at all tiles
+_LONGEST = 256.0  # iterations over the whole cost
+_SPARING = 0.6  # of the tiles: where more are left, walking through all is faster
+_RENEWAL = 1.0  # what new slacks cost, in looks at all tiles
 
 
 class Side(NamedTuple):
@@ -110,8 +110,10 @@ def pruning_for(cost: Float[Tensor, "m1 n"]) -> Pruning | None:
     m1, n = given.shape
     rows = _similar_together(given[:, :: max(1, n // _LANDMARKS)], most.item())
     columns = _similar_together(given[:: max(1, m1 // _LANDMARKS)].T, most.item())
-    to_columns = _side(rows, columns, given.dtype)
-    to_rows = _side(columns, rows, given.dtype)
+    # In one piece, for which numpy asks for large pages of memory sooner.
+    tiles = np.empty((2, len(rows) * len(columns)), given.dtype)
+    to_columns = _side(rows, columns, tiles[0])
+    to_rows = _side(columns, rows, tiles[1])
     lay_out_tiles(given, rows, columns, to_columns.tiles, to_rows.tiles)
     return Pruning(
         given,
@@ -124,9 +126,7 @@ def pruning_for(cost: Float[Tensor, "m1 n"]) -> Pruning | None:
     )
 
 
-def _similar_together(
-    costs: NDArray[np.floating], most: float
-) -> NDArray[np.int64]:
+def _similar_together(costs: NDArray[np.floating], most: float) -> NDArray[np.int64]:
     """Order points so that neighbours have similar costs to the others, and fill up."""
     profiles = np.ascontiguousarray(np.where(costs == np.inf, most, costs))
     order = np.empty(-(-len(costs) // WIDTH) * WIDTH, np.int64)
@@ -137,17 +137,17 @@ def _similar_together(
 
 
 def _side(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], dtype: np.dtype
+    rows: NDArray[np.int64], columns: NDArray[np.int64], tiles: NDArray[np.floating]
 ) -> Side:
     n_tiles, n_blocks = len(columns) // WIDTH, len(rows) // HEIGHT
-    slack = np.full((n_tiles, -(-n_blocks // GROUP) * GROUP), np.inf, dtype)
+    slack = np.full((n_tiles, -(-n_blocks // GROUP) * GROUP), np.inf, tiles.dtype)
     slack[:, :n_blocks] = -np.inf  # so that the first iteration looks at all
     return Side(
         rows,
         columns,
-        np.empty((n_tiles, n_blocks, HEIGHT * WIDTH), dtype),
-        np.zeros(len(rows), dtype),
-        np.zeros(len(columns), dtype),
+        tiles.reshape(n_tiles, n_blocks, HEIGHT * WIDTH),
+        np.zeros(len(rows), tiles.dtype),
+        np.zeros(len(columns), tiles.dtype),
         slack,
         np.zeros(n_tiles, np.uint64),
     )
@@ -297,10 +297,21 @@ def _lower(out, x, row, tile, begin, factor):  # type: ignore[no-untyped-def]
     x0, x1, x2, x3 = x[row], x[row + _1], x[row + _2], x[row + _3]
     x4, x5, x6, x7 = x[row + _4], x[row + _5], x[row + _6], x[row + _7]
     for k in range(_WIDTH):
-        a = smaller(added(tile[k], x0, factor), added(tile[_1 * _WIDTH + k], x1, factor))
-        b = smaller(added(tile[_2 * _WIDTH + k], x2, factor), added(tile[_3 * _WIDTH + k], x3, factor))
-        c = smaller(added(tile[_4 * _WIDTH + k], x4, factor), added(tile[_5 * _WIDTH + k], x5, factor))
-        d = smaller(added(tile[_6 * _WIDTH + k], x6, factor), added(tile[_7 * _WIDTH + k], x7, factor))
+        a = smaller(
+            added(tile[k], x0, factor), added(tile[_1 * _WIDTH + k], x1, factor)
+        )
+        b = smaller(
+            added(tile[_2 * _WIDTH + k], x2, factor),
+            added(tile[_3 * _WIDTH + k], x3, factor),
+        )
+        c = smaller(
+            added(tile[_4 * _WIDTH + k], x4, factor),
+            added(tile[_5 * _WIDTH + k], x5, factor),
+        )
+        d = smaller(
+            added(tile[_6 * _WIDTH + k], x6, factor),
+            added(tile[_7 * _WIDTH + k], x7, factor),
+        )
         least = smaller(smaller(a, b), smaller(c, d))
         out[begin + k] = smaller(out[begin + k], least)
 
@@ -398,7 +409,7 @@ def note_looks(control, share):  # type: ignore[no-untyped-def]
         control[_LEAST] = share
         if share > _SPARING:
             control[_WHOLE] = control[_NEXT]
-            control[_NEXT] = min(4 * control[_NEXT], _LONGEST)
+            control[_NEXT] = min(8 * control[_NEXT], _LONGEST)
         else:
             control[_NEXT] = 1
         return False
