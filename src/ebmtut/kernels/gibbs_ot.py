@@ -11,6 +11,7 @@ fused instructions instead, and the walk subtracts (``factor`` is None, else ``o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -24,12 +25,15 @@ from ebmtut._compiled import fused, in_threads, inlined_fused
 from ebmtut._gpu import Recorded, runs_triton
 from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.kernels.tiles import (
+    added,
     larger,
     note_looks,
     pruning_for,
     renew_slacks,
     smaller,
     tile_minima,
+    transpose_once,
+    transposed,
     walks,
 )
 
@@ -82,13 +86,6 @@ def _difference(x, m, factor):  # type: ignore[no-untyped-def]
 
 
 @inlined_fused
-def _sum(m, x, factor):  # type: ignore[no-untyped-def]
-    if factor is None:
-        return m + x
-    return factor * m + x
-
-
-@inlined_fused
 def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, factor):  # type: ignore[no-untyped-def]
     """Set L, h and U of one problem by one walk through its whole cost."""
     n_rows, stop = len(g), len(L)
@@ -108,8 +105,8 @@ def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, factor):  
         _add_noise(L, theta, temperature, inverse_q, h, k, k + 4)
         h0, h1, h2, h3 = h[k], h[k + 1], h[k + 2], h[k + 3]
         for i in range(n_rows):
-            low = smaller(_sum(m0[i], h0, factor), _sum(m1[i], h1, factor))
-            high = smaller(_sum(m2[i], h2, factor), _sum(m3[i], h3, factor))
+            low = smaller(added(m0[i], h0, factor), added(m1[i], h1, factor))
+            high = smaller(added(m2[i], h2, factor), added(m3[i], h3, factor))
             U[i] = smaller(U[i], smaller(low, high))
         k += 4
     for d in range(k, stop):
@@ -182,11 +179,11 @@ def _lower_by_noise(U, theta, temperature, inverse_p, g):  # type: ignore[no-unt
 
 @fused
 def pruned_iterations(  # type: ignore[no-untyped-def]
-    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, factor, kept
+    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, factor, kept
 ):
     """Advance one problem as `gibbs_iterations` would, by what matters of its cost.
 
-    kept is a `Pruning` of its cost; one is 1.
+    kept is a `Pruning` of its cost.
     """
     n, m1 = kept.cost_t.shape
     x, minima = np.empty(m1, g.dtype), np.empty(n, g.dtype)
@@ -197,15 +194,16 @@ def pruned_iterations(  # type: ignore[no-untyped-def]
         for i in range(m1):
             x[i] = -g[i]
         if walks(kept.control):
+            transpose_once(kept)
             cost_t, columns = kept.cost_t, kept.columns
             _walk(g, U, h, L, cost_t, columns, theta_h, t_h, inverse_q, factor)
         else:
             to_columns, to_rows = kept.to_columns, kept.to_rows
-            looks = tile_minima(x, minima, kept.cost, kept.size, one, to_columns)
+            looks = tile_minima(x, minima, to_columns, kept.size, factor)
             for d in range(n):
                 L[d] = -minima[d]
             _add_noise(L, theta_h, t_h, inverse_q, h, 0, n)
-            looks += tile_minima(h, U, kept.cost_t, kept.size, one, to_rows)
+            looks += tile_minima(h, U, to_rows, kept.size, factor)
             share = looks / (to_columns.slack.size + to_rows.slack.size)
         if note_looks(kept.control, share):
             # Of U and L, which have no noise: g and h then move away from them, not
@@ -214,8 +212,8 @@ def pruned_iterations(  # type: ignore[no-untyped-def]
                 x[i] = -U[i]
             for d in range(n):
                 minima[d] = -L[d]
-            renew_slacks(x, minima, kept.cost, one, kept.to_columns)
-            renew_slacks(L, U, kept.cost_t, one, kept.to_rows)
+            renew_slacks(x, minima, kept.to_columns, factor)
+            renew_slacks(L, U, kept.to_rows, factor)
         before[:] = g
         _lower_by_noise(U, theta_g, t_g, inverse_p, g)
 
@@ -258,12 +256,6 @@ def fill_maxima(g, cost_t, L):  # type: ignore[no-untyped-def]
                 L[b, j] = largest
 
 
-def _transposed(x: Float[Tensor, "m1 m2"]) -> Float[Tensor, "m2 m1"]:
-    # numpy asks for large pages of memory, torch for small ones, which cost a third
-    # of the time of a large copy.
-    return torch.from_numpy(np.empty_like(x.T.numpy(), order="C")).copy_(x.T)
-
-
 class CompiledChain:
     """What ``PlainChain`` is, over the entries that have mass."""
 
@@ -281,7 +273,6 @@ class CompiledChain:
         self.rows = used.nonzero()[:, 0] if len(self.unused) else slice(None)
         self.batch, self.columns = (q > 0).nonzero(as_tuple=True)
         self.offsets = np.searchsorted(self.batch.numpy(), np.arange(len(p) + 1))
-        self.cost_t = _transposed(cost[self.rows])
         self.inverse_q = q[self.batch, self.columns].reciprocal()
         self.g = g[:, self.rows].clone()
         self.before, self.U = torch.empty_like(self.g), self.g.clone()
@@ -290,11 +281,16 @@ class CompiledChain:
         self.monge, self.pruning = None, None
         if len(p) == 1:
             some = slice(None) if len(self.columns) == q.shape[1] else self.columns
-            both = cost[self.rows][:, some], self.cost_t[some]
-            self.monge = monge_of(*both)
-            self.pruning = pruning_for(*both) if self.monge is None else None
+            whole = cost[self.rows][:, some]
+            self.monge = monge_of(whole)
+            self.pruning = pruning_for(whole) if self.monge is None else None
         self.n_draws = self.h.numel() + self.g.numel()
         self.set_p(p)
+
+    @cached_property
+    def cost_t(self) -> Float[Tensor, "m2 m1"]:
+        """Copy the transpose, which a single large problem most often does without."""
+        return transposed(self.cost[self.rows])
 
     def set_p(self, p: Float[Tensor, "batch m1"]) -> None:
         """Go on with other masses, on the same rows."""
@@ -314,20 +310,20 @@ class CompiledChain:
 
     def _iterate(self, *tensors: Tensor) -> None:
         *coordinates, temperatures, theta = (x.numpy() for x in tensors)
-        problem = (self.cost_t, self.columns, self.inverse_p, self.inverse_q)
-        cost_t, columns, inverse_p, inverse_q = (x.numpy() for x in problem)
-
-        one = cost_t.dtype.type(1)
+        inverse_p, inverse_q = self.inverse_p.numpy(), self.inverse_q.numpy()
+        one = inverse_p.dtype.type(1)
         factor = one if _FUSES else None
         for shortened, factors, kept in (
             (monge_iterations, (one,), self.monge),
-            (pruned_iterations, (one, factor), self.pruning),
+            (pruned_iterations, (factor,), self.pruning),
         ):
             if kept is None:
                 continue
             state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
             shortened(*state, temperatures, theta, *factors, kept)
             return
+
+        cost_t, columns = self.cost_t.numpy(), self.columns.numpy()
 
         def work(problems: slice) -> None:
             gibbs_iterations(

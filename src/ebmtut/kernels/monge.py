@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import fused
-from ebmtut.kernels.tiles import HEIGHT, WIDTH, lower, smaller
+from ebmtut.kernels.tiles import smaller, transposed
 
 _SMALLEST = 2**12  # pairs: below it a look at all takes no longer
 _SPARE = 16.0  # roundings of the largest cost that the margin must exceed
-_ONE, _TWO = np.uint64(1), np.uint64(2)
-_HEIGHT, _WIDTH = np.uint64(HEIGHT), np.uint64(WIDTH)
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+_HEIGHT, _WIDTH = np.uint64(4), np.uint64(32)  # of the tiles that are walked
 
 
 class Monge(NamedTuple):
@@ -41,23 +41,21 @@ class Monge(NamedTuple):
     margin: np.floating
 
 
-def monge_of(
-    cost: Float[Tensor, "m1 n"], cost_t: Float[Tensor, "n m1"]
-) -> Monge | None:
+def monge_of(cost: Float[Tensor, "m1 n"]) -> Monge | None:
     """Look whether a cost is of Monge; None if not, or where it is not worth it."""
-    if min(cost.shape) < WIDTH or cost.numel() < _SMALLEST:
+    if min(cost.shape) < _WIDTH or cost.numel() < _SMALLEST:
         return None
-    both = cost.contiguous().numpy(), cost_t.numpy()
+    given = cost.contiguous().numpy()
     size = max(abs(bound.item()) for bound in cost.aminmax())
     if size == np.inf:
         return None
-    rounding = np.finfo(both[0].dtype).eps * size
+    rounding = np.finfo(given.dtype).eps * size
     # A difference of differences is off by four roundings at most.
-    margin = _least_excess(both[0]) - 4 * rounding
+    margin = _least_excess(given) - 4 * rounding
     if margin <= _SPARE * rounding:
         return None
-    number = both[0].dtype.type
-    return Monge(*both, number(size), number(margin))
+    number = given.dtype.type
+    return Monge(given, transposed(cost).numpy(), number(size), number(margin))
 
 
 @fused
@@ -88,6 +86,18 @@ def _place_of_least(x, column, first, last, one):  # type: ignore[no-untyped-def
 
 
 @fused
+def _lower(out, x, row, cost, begin, one):  # type: ignore[no-untyped-def]
+    """out_c = min(out_c, M_rc + x_r) over the tile that begins at row and begin."""
+    row1, row2, row3 = row + _ONE, row + _TWO, row + _THREE
+    x0, x1, x2, x3 = x[row], x[row1], x[row2], x[row3]
+    for k in range(_WIDTH):
+        c = begin + k
+        first = smaller(one * cost[row, c] + x0, one * cost[row1, c] + x1)
+        last = smaller(one * cost[row2, c] + x2, one * cost[row3, c] + x3)
+        out[c] = smaller(out[c], smaller(first, last))
+
+
+@fused
 def monge_minima(x, out, cost, cost_t, size, margin, one):  # type: ignore[no-untyped-def]
     """Set out_c = min_r (M_rc + x_r) exactly.
 
@@ -107,7 +117,7 @@ def monge_minima(x, out, cost, cost_t, size, margin, one):  # type: ignore[no-un
     out[:] = np.inf
     for tile in range(n_tiles):
         for row in range(first[tile], last[tile] + _ONE, _HEIGHT):
-            lower(out, x, min(row, n_rows - _HEIGHT), cost, _WIDTH * tile, one)
+            _lower(out, x, min(row, n_rows - _HEIGHT), cost, _WIDTH * tile, one)
     for c in range(_WIDTH * n_tiles, n_columns):
         column = cost_t[c]
         r = _place_of_least(x, column, first[n_tiles], last[n_tiles], one)
