@@ -114,7 +114,8 @@ def test_the_table_of_initial_guesses_has_the_stored_fractions():
     for label, key in {
         "highest bins": "highest",
         "high bins 2 apart": "apart",
-        "best of 60 random guesses": "random",
+        "60 random guesses": "random",
+        "narrowing peaks": "narrowing",
         "subtracted peaks": "subtracted",
         "transport cost, then KL": "both",
     }.items():
