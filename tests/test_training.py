@@ -42,11 +42,12 @@ def network(seed=0):
     return MLPEnergy(3, hidden=8, n_layers=3, generator=make_generator(seed))
 
 
-def run(config=CONFIG, *, seed=0, energy=None, loss=discrepancy, **arguments):
+def run(
+    config=CONFIG, *, seed=0, energy=None, loss=discrepancy, data=sample, **arguments
+):
     energy = network() if energy is None else energy
-    arguments = {"identity": {}} | arguments
-    generator = make_generator(seed)
-    return train(energy, loss, sample, config, generator=generator, **arguments)
+    arguments = {"identity": {}, "generator": make_generator(seed)} | arguments
+    return train(energy, loss, data, config, **arguments)
 
 
 def weights(module):
@@ -131,14 +132,7 @@ def test_the_average_is_an_exponential_one_with_a_short_start(ema_decay):
     def double_sample(n, *, generator):
         return sample(n, generator=generator).double()
 
-    result = train(
-        energy,
-        discrepancy,
-        double_sample,
-        config,
-        generator=make_generator(0),
-        on_step=on_step,
-    )
+    result = run(config, energy=energy, data=double_sample, on_step=on_step)
     for step in range(config.n_steps):
         decay = min(ema_decay, (step + 1) / (step + 10))
         average = decay * average + (1 - decay) * raw[step]
@@ -174,16 +168,10 @@ def test_a_resumed_run_equals_the_unbroken_one_bit_for_bit(tmp_path, k, precisio
         assert load_checkpoint(path)[1]["step"] == k // 5 * 5
     # A new process starts from the same seed and the same initial weights;
     # where there is a checkpoint, not even those matter.
-    seed = 99 if path.exists() else 5
-    energy = network(seed=7) if path.exists() else network()
+    seed, energy = (99, network(seed=7)) if path.exists() else (5, network())
     steps = []
-    resumed = run(
-        config,
-        seed=seed,
-        energy=energy,
-        on_step=lambda step, averaged: steps.append(step),
-        **arguments,
-    )
+    arguments["on_step"] = lambda step, averaged: steps.append(step)
+    resumed = run(config, seed=seed, energy=energy, **arguments)
     assert steps == list(range(k // 5 * 5, 24))
     assert torch.equal(weights(energy), weights(unbroken_energy))
     assert torch.equal(weights(resumed.energy), weights(unbroken.energy))
@@ -215,10 +203,8 @@ def test_the_chains_of_a_loss_are_resumed_too(tmp_path):
 
 @pytest.mark.parametrize("checkpoint_every", [8, 7, 1000])  # of 24 steps
 def test_a_finished_run_is_not_run_again(tmp_path, checkpoint_every):
-    arguments = {
-        "checkpoint": tmp_path / "run.safetensors",
-        "checkpoint_every": checkpoint_every,
-    }
+    arguments = {"checkpoint": tmp_path / "run.safetensors"}
+    arguments["checkpoint_every"] = checkpoint_every
     first = run(**arguments)
 
     def loss(energy, x, *, generator):

@@ -139,31 +139,27 @@ def gibbs_ot():
 
 def costs_of_losses():
     known = comparison.load(comparison.LEARNING)["learning-plane-checkerboard"]
-    ends = {
-        name: comparison.curve(known, name, "seconds")
-        for name in ("ED-Gauss", "recovery", "score matching")
-    }
-    found = [round(line.error[-1], 2) for line in ends.values()]
-    seconds = {round(line.cost[-1]) for line in ends.values()}
+    methods = ("ED-Gauss", "recovery", "score matching")
+    ends = [comparison.curve(known, method, "seconds") for method in methods]
+    found = [(round(end.error[-1], 2), round(end.cost[-1])) for end in ends]
     base = known.scalars["references"]["baseline"]["error"]
-    return found == [0.10, 0.18, 0.30] and seconds == {4} and round(base, 2) == 1.03
+    return found == [(0.10, 4), (0.18, 4), (0.30, 4)] and round(base, 2) == 1.03
 
 
 def costs_of_samplers():
-    table = comparison.sampling_table(comparison.load(comparison.SAMPLING))
-    first = [seconds.replace("\xa0", " ").split(",")[0] for _, seconds, _ in table.rows]
-    found = [float(s.split()[1]) for s in first if s.startswith("Gibbs")]
+    problems = comparison.load(comparison.SAMPLING)
+    table = comparison.sampling_table(problems)
+    first = [seconds.split(",")[0].split() for _, seconds, _ in table.rows]
+    gibbs = [float(cost) for name, cost, *_ in first if name == "Gibbs"]
     near = {
-        file: comparison.cost_to_arrive(problem, "PMP", "seconds", 2)
-        for file, problem in comparison.load(comparison.SAMPLING).items()
+        file: round(cost, 2)
+        for file, problem in problems.items()
+        if (cost := comparison.cost_to_arrive(problem, "PMP", "seconds", 2)) is not None
     }
-    (glass,) = [seconds for seconds in near.values() if seconds is not None]
     return (
-        len(found) == 5
-        and min(found) > 0.003
-        and max(found) <= 0.012
-        and near["sampling-spin-glass"] == glass
-        and round(glass, 2) == 0.11
+        len(gibbs) == 5
+        and 0.003 < min(gibbs) < max(gibbs) <= 0.012
+        and near == {"sampling-spin-glass": 0.11}
     )
 
 
@@ -176,12 +172,8 @@ def costs_of_log_z():
     (_, drawn, error, whole), (_, seconds, near, as_near) = (
         map(float, rows[name]) for name in ("flow with sweeps", "AIS ×16")
     )
-    return (
-        (error, near, as_near) == (0.0012, 0.017, 410)
-        and round(seconds) == 2
-        and round(drawn) == 1
-        and round(whole / 60) == 2
-    )
+    rounded = [round(value) for value in (drawn, whole / 60, seconds)]
+    return (error, near, as_near) == (0.0012, 0.017, 410) and rounded == [1, 2, 2]
 
 
 def costs_of_gradients():

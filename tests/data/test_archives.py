@@ -20,6 +20,7 @@ from ebmtut.data.color_images import _read_celeba, _read_cifar10
 from ebmtut.data.faces import _read_mat, _read_tar
 from ebmtut.data.omniglot import _read_zip
 from ebmtut.random import make_generator
+from tests.data.wrong_files import damaged
 
 NAMES = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
 
@@ -220,22 +221,13 @@ WHOLE = b"\0\0\x08\x02\0\0\0\x03\0\0\0\x05" + bytes(range(15))
 PACKED = gzip.compress(WHOLE, mtime=0)
 
 
-@st.composite
-def damaged(draw):
-    """Either form with some bytes changed, and cut anywhere."""
-    content = bytearray(draw(st.sampled_from([WHOLE, PACKED])))
-    for _ in range(draw(st.integers(0, 4))):
-        content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
-    return bytes(content[: draw(st.integers(0, len(content)))])
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     return tmp_path_factory.mktemp("idx") / "images.gz"
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=60) | damaged())
+@given(st.binary(max_size=60) | damaged(WHOLE, PACKED))
 @example(b"\0\0\x08\x01\0\0")  # a size of two bytes
 @example(PACKED[:12] + b"\xff" * 20)  # zlib's own error
 def test_any_bytes_are_an_array_or_one_line(path, content):
@@ -248,28 +240,17 @@ def test_any_bytes_are_an_array_or_one_line(path, content):
         assert found.dtype == np.uint8
 
 
-def archive(names):
-    """Files of noise in a gzipped tar, large enough to break inside a block."""
-    noise = np.random.default_rng(0).integers(0, 9, 3073, dtype=np.uint8).tobytes()
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name in names:
-            about = tarfile.TarInfo(name)
-            about.size = len(noise)
-            tar.addfile(about, io.BytesIO(noise))
-    return buffer.getvalue()
-
-
-CIFAR = archive(["cifar-10-batches-bin/test_batch.bin"])
-FACES = archive(["images/image-0.png"])
+# Large enough to break inside a block.
+NOISE = np.random.default_rng(0).integers(0, 9, 3073, dtype=np.uint8).tobytes()
+CIFAR = cifar_bytes({"test_batch.bin": NOISE})
+FACES = tar_of({"images/image-0.png": NOISE}, "w:gz")
 
 
 def zipped(name):
     pixels = np.random.default_rng(0).integers(0, 255, (218, 178, 3), dtype=np.uint8)
-    picture, content = io.BytesIO(), io.BytesIO()
-    Image.fromarray(pixels).save(picture, "JPEG")
+    content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as whole:
-        whole.writestr(name, picture.getvalue())
+        whole.writestr(name, encoded(Image.fromarray(pixels), "JPEG"))
     return content.getvalue()
 
 
@@ -290,11 +271,7 @@ def test_any_archive_is_images_or_one_line(path, data):
             ]
         )
     )
-    content = bytearray(whole)
-    for _ in range(data.draw(st.integers(0, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
-    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    path.write_bytes(data.draw(damaged(whole)))
     try:
         read(path)
     except InputError as error:

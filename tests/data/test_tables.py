@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
 from ebmtut.data import read_bits, read_histograms, read_numbers
-from tests.data.wrong_files import assert_refused
+from tests.data.wrong_files import assert_refused, damaged
 
 ROWS = [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
 
@@ -136,14 +136,6 @@ WHOLE = b"0,1,1\n1,0,0\n"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
-
-
-@st.composite
-def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    content = bytearray(whole)
-    for _ in range(draw(st.integers(1, 4))):
-        content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
-    return bytes(content[: draw(st.integers(0, len(content)))])
 
 
 @settings(deadline=None)

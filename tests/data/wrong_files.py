@@ -1,10 +1,11 @@
-"""A wrong file of one's own is refused in one line that names it."""
+"""Wrong files: one's own are refused in one line that names them; damaged ones."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
 
@@ -17,3 +18,12 @@ def assert_refused(
     with pytest.raises(InputError, match=match) as caught:
         read(path)
     assert "\n" not in str(caught.value) and "mine.csv" in str(caught.value)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, *wholes: bytes) -> bytes:
+    """One of these contents with some bytes changed, and cut anywhere."""
+    content = bytearray(draw(st.sampled_from(wholes)))
+    for _ in range(draw(st.integers(0, 4))):
+        content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
+    return bytes(content[: draw(st.integers(0, len(content)))])

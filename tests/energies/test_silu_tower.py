@@ -220,41 +220,24 @@ def test_second_derivatives_are_torchs():
         assert torch.equal(one, other)
 
 
-def in_two_threads(energy, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+# What changes an energy, or its surroundings, so that the tables do not know it.
+CHANGES = {
+    "two threads": lambda _, patch: patch.setattr(torch, "get_num_threads", lambda: 2),
+    "traced": lambda _, patch: patch.setattr(
+        torch.compiler, "is_compiling", lambda: True
+    ),
+    "hook": lambda net, _: net[1].register_forward_hook(lambda *_: None),
+    "another layer": lambda net, _: setattr(net, "1", nn.GELU()),
+    "no bias": lambda net, _: setattr(net, "2", nn.Linear(9, 9, bias=False)),
+}
 
 
-def traced_by_a_compiler(energy, monkeypatch):
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-
-
-def with_a_hook(energy, monkeypatch):
-    energy.net[1].register_forward_hook(lambda *_: None)
-
-
-def with_another_layer(energy, monkeypatch):
-    energy.net[1] = nn.GELU()
-
-
-def without_a_bias(energy, monkeypatch):
-    energy.net[2] = nn.Linear(9, 9, bias=False)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        in_two_threads,
-        traced_by_a_compiler,
-        with_a_hook,
-        with_another_layer,
-        without_a_bias,
-    ],
-)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_the_tables_do_not_know_goes_through_torch(
     change, monkeypatch, found_by_tables
 ):
     energy, x, _ = problem(12, 6, 9, 3, 1)
-    change(energy, monkeypatch)
+    change(energy.net, monkeypatch)
     with autocast():
         value, units = energy(x), energy.net[:-1](x).float()
     assert not found_by_tables

@@ -59,13 +59,8 @@ def test_standard_error_covers(energy: Ising) -> None:
 def test_exact_proposal_gives_equal_weights() -> None:
     logits = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
     proposal = metrics.BernoulliProposal(logits.sigmoid())
-
-    def product_energy(x: torch.Tensor) -> torch.Tensor:
-        return -(x @ logits)
-
-    w = metrics.log_weights(
-        product_energy, proposal, 50, generator=make_generator(0), dtype=torch.float64
-    )
+    how = {"generator": make_generator(0), "dtype": torch.float64}
+    w = metrics.log_weights(lambda x: -(x @ logits), proposal, 50, **how)
     exact = torch.nn.functional.softplus(logits).sum()
     torch.testing.assert_close(w, exact.expand(50))
     assert metrics.effective_sample_size(w) == pytest.approx(1.0)

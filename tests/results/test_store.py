@@ -41,6 +41,10 @@ from ebmtut.results import provenance as module
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 
+def loaded(root, **options):
+    return load_result("ed/ising-heatmaps", "quick", root, **options)
+
+
 def make(value=1.5, **changes):
     fields: dict[str, object] = {
         "id": "ed/ising-heatmaps",
@@ -57,7 +61,7 @@ def test_comes_back_as_it_was(tmp_path):
     folder = save_result(make(), tmp_path)
     assert folder == tmp_path / "ed" / "ising-heatmaps" / "quick"
     assert sorted(p.name for p in folder.iterdir()) == ["arrays.npz", "result.json"]
-    back = load_result("ed/ising-heatmaps", "quick", tmp_path)
+    back = loaded(tmp_path)
     assert (back.id, back.scale, back.config) == (make().id, "quick", make().config)
     assert back.scalars == {"rmse": 1.5}
     assert back.provenance == Provenance(command="ebmtut run", seed=3)
@@ -93,14 +97,12 @@ def test_json_of_what_code_has_at_hand():
         "tuple": [1, None, True, None],
         "7": "key",
     }
-    with pytest.raises(
-        InputError, match=r"scalars\.a\[1\] must be JSON-able, got \{2\}"
+    for bad, told in (
+        ([1, {2}], r"scalars\.a\[1\] must be JSON-able, got \{2\}"),
+        ({1.5: "a", "1.5": "b"}, r"scalars\.a must have keys that differ as te"),
     ):
-        to_json({"a": [1, {2}]}, "scalars")
-    with pytest.raises(
-        InputError, match=r"scalars\.a must have keys that differ as te"
-    ):
-        to_json({"a": {1.5: "a", "1.5": "b"}}, "scalars")
+        with pytest.raises(InputError, match=told):
+            to_json({"a": bad}, "scalars")
 
 
 @pytest.mark.parametrize("which", [1, 2])
@@ -120,8 +122,10 @@ def test_a_failing_rename_leaves_the_old_result(tmp_path, monkeypatch, which):
         save_result(make(2.0), tmp_path)
     monkeypatch.undo()
     assert calls >= which
-    assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 1.0
-    assert visible_and_hidden(tmp_path) == ["quick"]
+    assert loaded(tmp_path).scalars["rmse"] == 1.0
+    # Hidden folders are listed, too.
+    folder = tmp_path / "ed" / "ising-heatmaps"
+    assert [p.name for p in folder.iterdir()] == ["quick"]
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -154,13 +158,12 @@ def test_a_killed_save_leaves_no_half_written_result(tmp_path, older):
     hidden = (tmp_path / "ed" / "ising-heatmaps").glob(".tmp-*")
     assert [f.name for p in hidden for f in p.iterdir()] == ["arrays.npz"]
     if older:
-        back = load_result("ed/ising-heatmaps", "quick", tmp_path)
-        assert back.scalars == {"rmse": 1.0}
+        assert loaded(tmp_path).scalars == {"rmse": 1.0}
     else:
         with pytest.raises(ResultNotFound):
-            load_result("ed/ising-heatmaps", "quick", tmp_path)
+            loaded(tmp_path)
     save_result(make(3.0), tmp_path)
-    assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 3.0
+    assert loaded(tmp_path).scalars["rmse"] == 3.0
 
 
 def test_an_unwritable_folder_is_named(tmp_path):
@@ -186,13 +189,11 @@ def test_every_flipped_byte_is_told_in_one_line(tmp_path, name, with_arrays):
             damaged[place] ^= flip
             path.write_bytes(damaged)
             with pytest.raises(InputError) as caught:
-                load_result(
-                    "ed/ising-heatmaps", "quick", tmp_path, with_arrays=with_arrays
-                )
+                loaded(tmp_path, with_arrays=with_arrays)
             told = str(caught.value)
             assert "\n" not in told and str(tmp_path) in told
     path.write_bytes(whole)
-    load_result("ed/ising-heatmaps", "quick", tmp_path, with_arrays=with_arrays)
+    loaded(tmp_path, with_arrays=with_arrays)
 
 
 JSON = st.recursive(
@@ -230,7 +231,7 @@ def test_any_json_is_a_result_or_one_line(stored, entry, value, is_signed):
             content["sha256"] = ""
     path.write_text(json.dumps(content), "utf-8")
     try:
-        load_result("ed/ising-heatmaps", "quick", stored.parents[2])
+        loaded(stored.parents[2])
     except InputError as error:
         assert "\n" not in str(error)
     else:
@@ -249,7 +250,7 @@ def test_any_bytes_are_a_result_or_one_line(stored, content):
         whole = (stored / name).read_bytes()
         (stored / name).write_bytes(content)
         with pytest.raises(InputError) as caught:
-            load_result("ed/ising-heatmaps", "quick", stored.parents[2])
+            loaded(stored.parents[2])
         assert "\n" not in str(caught.value)
         (stored / name).write_bytes(whole)
 
@@ -268,7 +269,7 @@ def test_pickles_are_refused_even_with_the_right_hash(tmp_path, monkeypatch):
     monkeypatch.setattr("ebmtut.results.store.to_npz", lambda arrays: evil.read_bytes())
     save_result(make(), tmp_path)
     with pytest.raises(InputError, match="allow_pickle"):
-        load_result("ed/ising-heatmaps", "quick", tmp_path)
+        loaded(tmp_path)
     assert not (tmp_path / "sprung").exists()
 
 
@@ -313,10 +314,6 @@ def test_records_of_a_notebook(tmp_path, monkeypatch):
         assert (file["grid"] == np.eye(2)).all()
     with pytest.raises(InputError, match="name must be letters"):
         record("../x", {}, tmp_path)
-
-
-def visible_and_hidden(root):
-    return [p.name for p in (root / "ed" / "ising-heatmaps").iterdir()]
 
 
 def test_comes_back_bit_for_bit(tmp_path):

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,13 +64,16 @@ WIDGETS = {
 }
 
 
-@pytest.mark.parametrize("make", WIDGETS.values(), ids=WIDGETS)
-def test_state_fits_into_a_page(make: Callable[[], Any]) -> None:
-    widget = make()
-    # Of this widget alone: other tests leave theirs behind.
+def size_in_a_page(widget: Any) -> int:
+    """Of this widget alone: other tests leave theirs behind."""
     state = dependency_state([widget], drop_defaults=False)
     data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 150_000
+    return len(json.dumps(data["manager_state"]))
+
+
+@pytest.mark.parametrize("make", WIDGETS.values(), ids=WIDGETS)
+def test_state_fits_into_a_page(make: Callable[[], Any]) -> None:
+    assert size_in_a_page(make()) < 150_000
 
 
 def two(edge: tuple[int, int], *fields: float) -> SmallGraph:
@@ -182,22 +186,16 @@ def test_all_choices_of_the_chapter_fit_into_a_page(result: Result) -> None:
     """The page carries every landscape, in less than 500 kB of text."""
     rng = np.random.default_rng(0)
     variants, arrays = {}, {"truth": rng.normal(size=(96, 96))}
-    for eps in HYPERPARAMETERS["eps"]:
-        for m in HYPERPARAMETERS["M"]:
-            for w in HYPERPARAMETERS["w"]:
-                name = f"{eps}-{m}-{w}"
-                recipe = {"method": "ED-Bern", "eps": eps, "n_negatives": int(m)}
-                recipe["stabilizer"] = w
-                variants[name] = {"recipe": recipe, "gap": 0.1}
-                arrays[name] = rng.normal(size=(96, 96))
+    for eps, m, w in product(*(HYPERPARAMETERS[name] for name in ("eps", "M", "w"))):
+        recipe = {"method": "ED-Bern", "eps": eps, "n_negatives": int(m)}
+        name = f"{eps}-{m}-{w}"
+        variants[name] = {"recipe": recipe | {"stabilizer": w}, "gap": 0.1}
+        arrays[name] = rng.normal(size=(96, 96))
     full = Result("ed/w-and-m", "full", {}, {"variants": variants}, arrays)
     widget = widgets.landscape_explorer(full, HYPERPARAMETERS)
     assert "not run" not in widget.notes
     assert len(widget.pixels) == 81 * 48 * 48
-    # Of this widget alone: other tests leave theirs behind.
-    state = dependency_state([widget], drop_defaults=False)
-    data = embed_data(views=[widget], state=state)
-    assert len(json.dumps(data["manager_state"])) < 500_000
+    assert size_in_a_page(widget) < 500_000
 
 
 class Kernel:
@@ -212,9 +210,7 @@ class Kernel:
         self.widget._handle_custom_msg(message, [])
 
 
-def one_bright_cell(
-    setting: Mapping[str, float], report: Callable[[float], None]
-) -> tuple[np.ndarray | None, float]:
+def one_bright_cell(setting, report):
     """Stand in for a training whose picture tells the setting."""
     report(0.5)
     picture = np.full((8, 8), -30.0)
@@ -232,9 +228,7 @@ def test_only_a_widget_that_can_learn_answers_the_page(result: Result) -> None:
 def test_the_button_learns_the_setting_of_the_sliders(result: Result) -> None:
     seen = []
 
-    def learn(
-        setting: Mapping[str, float], report: Callable[[float], None]
-    ) -> tuple[np.ndarray | None, float]:
+    def learn(setting, report):
         seen.append(setting)
         return one_bright_cell(setting, report)
 
@@ -268,9 +262,7 @@ def test_what_diverges_here_is_called_so(result: Result, gap: float) -> None:
 
 
 def test_an_error_frees_the_button(result: Result) -> None:
-    def learn(
-        setting: Mapping[str, float], report: Callable[[float], None]
-    ) -> tuple[np.ndarray | None, float]:
+    def learn(setting, report):
         raise ValueError("no such thing")
 
     widget = widgets.landscape_explorer(result, n_pixels=8, learn=learn)
