@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -119,11 +120,8 @@ def run_sweep(
                     tqdm.write(f"{status}: {name}{_why(runs / name)}", file=sys.stderr)
                 bar.update()
     found = load_runs(folder)
-    counts: dict[str, int] = {}
-    for name in plan.runs:
-        status = found[name]["status"] if name in found else "missing"
-        counts[status] = counts.get(status, 0) + 1
-    return counts
+    ends = (found[n]["status"] if n in found else "missing" for n in plan.runs)
+    return dict(Counter(ends))
 
 
 def load_runs(folder: Path) -> dict[str, dict[str, Any]]:

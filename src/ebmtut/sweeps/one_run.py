@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -189,10 +190,8 @@ def end_with_children(pid: int | None = None) -> None:
     except psutil.NoSuchProcess:
         return
     for process in doomed:
-        try:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
 
 
 def _leave_with(parent: int) -> None:
