@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -195,12 +195,7 @@ def message_explorer(
     return MessageExplorer(
         graph=0,
         couplings=list(graphs[0].couplings),
-        graphs=[_as_json(graph) for graph in graphs],
+        graphs=[asdict(graph) | {"n_sites": graph.n_sites} for graph in graphs],
         noise=noise.numpy().astype(np.float32).tobytes(),
         stride=stride,
     )
-
-
-def _as_json(graph: SmallGraph) -> Mapping[str, object]:
-    """Return what the page needs to know of a graph."""
-    return asdict(graph) | {"n_sites": graph.n_sites}
