@@ -209,21 +209,18 @@ def _refuse_other_notebook(folder: Path, plan: Plan) -> None:
 
 
 def _write_plan(folder: Path, plan: Plan) -> None:
+    # The command without the folders of this machine.
+    words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]
     told = {
         "notebook": shown_path(plan.notebook),
         "path": _path_from(folder, plan.notebook),
-        "command": " ".join(["ebmtut", *_words(sys.argv[1:])]),
+        "command": " ".join(["ebmtut", *words]),
         "varied": list(plan.varied),
         "runs": list(plan.runs),
         "help": {name: p.help for name, p in plan.parameters.items()},
     }
     text = json.dumps(told, indent=2, ensure_ascii=False)
     replace_file(folder / "sweep.json", f"{text}\n".encode())
-
-
-def _words(words: list[str]) -> list[str]:
-    """Remove the folders of this machine from the command."""
-    return [Path(word).name if Path(word).is_absolute() else word for word in words]
 
 
 def _ended(

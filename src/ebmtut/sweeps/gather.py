@@ -101,9 +101,7 @@ def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 while key in taken or key in row:
                     key = f"{name}.{key}"
                 row[key] = value
-        row[own["seconds"]] = record["seconds"]
-        row[own["started"]] = record["started"]
-        row[own["commit"]] = record["commit"]
+        row |= {own[name]: record[name] for name in ("seconds", "started", "commit")}
         row[own["code"]] = record["identity"]["package"]
         rows.append(row)
     columns = dict.fromkeys(key for row in rows for key in row)

@@ -103,6 +103,10 @@ def execute(
             status, error = "failed", _told(failure)
         if not executed.is_file():
             raise RuntimeError(f"{fresh} was cleared away by a later call of the sweep")
+        numbers = {
+            path.stem: json.loads(path.read_text("utf-8"))
+            for path in sorted(results.glob("*.json"))
+        }
         write_record(
             fresh,
             name,
@@ -111,7 +115,7 @@ def execute(
             about,
             error=error,
             started=started,
-            numbers=_numbers(results),
+            numbers=numbers,
         )
     return status
 
@@ -162,14 +166,6 @@ def _told(error: Exception) -> str:
     """Return a traceback without the colour codes of IPython."""
     told = str(error) or "".join(traceback.format_exception(error))
     return re.sub(r"\x1b\[[0-9;]*m", "", told).strip()
-
-
-def _numbers(results: Path) -> dict[str, Any]:
-    """Return what the notebook recorded, by the name of each file."""
-    return {
-        path.stem: json.loads(path.read_text("utf-8"))
-        for path in sorted(results.glob("*.json"))
-    }
 
 
 def end_with_children(pid: int | None = None) -> None:
