@@ -211,11 +211,9 @@ def _prices(ax: Any, state: _State) -> str:
         upper = (cost + lower + scale[: len(q)] / q).min(1)
         g = upper - scale[len(q) :] / p
         path.append(np.concatenate([upper, lower]) - upper[0])
-    for name, part, color in (
-        ("heaps", slice(1, len(p)), _BLUE),
-        ("holes", slice(len(p), None), _RED),
-    ):
-        lines = ax.plot(np.array(path)[:, part], color=color, linewidth=1)
+    heaps, holes = np.split(np.array(path)[:, 1:], [len(p) - 1], axis=1)
+    for name, prices, color in (("heaps", heaps, _BLUE), ("holes", holes, _RED)):
+        lines = ax.plot(prices, color=color, linewidth=1)
         lines[0].set_label(name)
     ax.set(ylim=(-20, 2), xlabel="iteration", ylabel="price")
     ax.legend()
