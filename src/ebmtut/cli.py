@@ -113,7 +113,6 @@ _EXTRAS = (
     "pip install -e '.[NAME]': transport, graphs, sweep, cluster, lsun, fid, book"
 )
 
-
 _SCHEDULER = (
     "address of a Dask scheduler whose workers see the same files, "
     "such as tcp://host:8786"
@@ -139,43 +138,40 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(command=_list)
 
     run = commands.add_parser("run", help="run an experiment and draw its figure")
-    run.add_argument(
-        "id", metavar="ID", help="name of the experiment, such as ed/ising-heatmaps"
-    )
+    add = run.add_argument
+    add("id", metavar="ID", help="name of the experiment, such as ed/ising-heatmaps")
     scales = f"{' | '.join(SCALES)} (default: quick)"
-    run.add_argument("--scale", default="quick", help=scales)
-    run.add_argument(
-        "--device", default="auto", help="auto | cpu | cuda (default: auto)"
-    )
-    run.add_argument(
+    add("--scale", default="quick", help=scales)
+    add("--device", default="auto", help="auto | cpu | cuda (default: auto)")
+    add(
         "--seed",
         default=0,
         type=_integer,
         help="seed of all random numbers (default: 0)",
     )
-    run.add_argument(
+    add(
         "--time-limit",
         type=_number,
         metavar="MINUTES",
         help="stop after this time and keep what is done; the same command continues",
     )
-    run.add_argument(
+    add(
         "--batch",
         action="store_true",
         help="train all models at once in one process (ed/densities and ed/ablations)",
     )
-    run.add_argument(
+    add(
         "--cuda-graph",
         action="store_true",
         help="with --batch: capture a training step and replay it",
     )
-    run.add_argument(
+    add(
         "--redraw",
         action="store_true",
         help="compute nothing; draw and evaluate the stored result again",
     )
-    run.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
-    run.add_argument("--quiet", action="store_true", help="show no progress bar")
+    add("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
+    add("--quiet", action="store_true", help="show no progress bar")
     _add_results(run, "; replaces a stored result of the same scale")
     run.set_defaults(command=_run)
 
@@ -192,8 +188,9 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
     sweep = commands.add_parser(
         "sweep", help="run a notebook over a grid of its parameters"
     )
-    sweep.add_argument("notebook", type=Path, metavar="NOTEBOOK")
-    sweep.add_argument(
+    add = sweep.add_argument
+    add("notebook", type=Path, metavar="NOTEBOOK")
+    add(
         "-p",
         "--parameter",
         action="append",
@@ -201,43 +198,35 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
         metavar="NAME=A,B,...",
         help="values of one parameter; repeat for a grid of several",
     )
-    sweep.add_argument(
-        "--seeds", type=_integer, metavar="N", help="number of seeds for each setting"
-    )
-    sweep.add_argument(
+    add("--seeds", type=_integer, metavar="N", help="number of seeds for each setting")
+    add(
         "--sample",
         type=_integer,
         metavar="N",
         help="run N random settings instead of the grid; allows NAME=LOW..HIGH[:log]",
     )
-    sweep.add_argument(
-        "--sample-seed", default=0, type=_integer, help="seed of --sample (default: 0)"
-    )
-    sweep.add_argument(
+    add("--sample-seed", default=0, type=_integer, help="seed of --sample (default: 0)")
+    add(
         "--out",
         type=_folder,
         metavar="DIR",
         help="folder of the sweep (default: one in sweeps/, named after the path)",
     )
-    sweep.add_argument(
+    add(
         "--jobs",
         type=_integer,
         metavar="N",
         help="parallel runs (default: number of cores)",
     )
-    sweep.add_argument(
-        "--timeout", type=_number, metavar="MINUTES", help="stop a run after this time"
-    )
-    sweep.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
-    sweep.add_argument(
-        "--retry", action="store_true", help="repeat runs that failed or timed out"
-    )
-    sweep.add_argument(
+    add("--timeout", type=_number, metavar="MINUTES", help="stop a run after this time")
+    add("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
+    add("--retry", action="store_true", help="repeat runs that failed or timed out")
+    add(
         "--keep-old",
         action="store_true",
         help="do not repeat runs made with other code, versions or data",
     )
-    sweep.add_argument("--quiet", action="store_true", help="show no progress bar")
+    add("--quiet", action="store_true", help="show no progress bar")
     sweep.set_defaults(command=_sweep)
 
     gather = commands.add_parser(
@@ -346,6 +335,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _sweep(options: argparse.Namespace) -> int:
     from ebmtut.sweeps import gather, make_plan, run_sweep
+    from ebmtut.sweeps.driver import shown_path
 
     plan = make_plan(
         options.notebook,
@@ -354,7 +344,9 @@ def _sweep(options: argparse.Namespace) -> int:
         n_samples=options.sample,
         sample_seed=options.sample_seed,
     )
-    folder = options.out or Path("sweeps") / _name_of(options.notebook)
+    # Named by its path, which tells notebooks of one name apart.
+    name = shown_path(options.notebook).removesuffix(".ipynb").replace("/", "-")
+    folder = options.out or Path("sweeps") / name
     counts = run_sweep(
         plan,
         folder,
@@ -368,13 +360,6 @@ def _sweep(options: argparse.Namespace) -> int:
     _show_gathered(gather(folder))
     print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
     return 0 if counts.keys() <= {"done"} else FAILED_RUNS
-
-
-def _name_of(notebook: Path) -> str:
-    """Return a folder's name that tells notebooks of one name apart: their paths."""
-    from ebmtut.sweeps.driver import shown_path
-
-    return shown_path(notebook).removesuffix(".ipynb").replace("/", "-")
 
 
 def _gather(options: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
         return
     if not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
-    arrays = {key: value for key, value in values.items() if _has_dimensions(value)}
+    arrays = {k: v for k, v in values.items() if is_array(v) and v.ndim > 0}
     rest = {key: value for key, value in values.items() if key not in arrays}
     text = json.dumps(
         to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
@@ -36,7 +36,3 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
     if arrays:
         replace_file(Path(results_dir) / f"{name}.npz", to_npz(arrays))
     replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())
-
-
-def _has_dimensions(value: Any) -> bool:
-    return is_array(value) and value.ndim > 0

@@ -69,18 +69,16 @@ class Table:
         self.heads = tuple(columns)
         self.caption = caption
         self.kinds = tuple(kinds) or ("",) * n_rows
-        self.numeric = tuple(
-            not any(isinstance(cell, str) for cell in column)
-            for column in columns.values()
-        )
-        one = _print_evenly if even else _print_each
-        printed = (one(column, digits) for column in columns.values())
+        _, *others = columns.values()
+        numeric = (not any(isinstance(cell, str) for cell in c) for c in others)
+        self.numeric = (False, *numeric)
+        printed = (_print_all(column, digits, even) for column in columns.values())
         self.rows = tuple(zip(*printed, strict=True))
 
     def __repr__(self) -> str:
         lines = (self.heads, *self.rows)
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        right = (False, *self.numeric[1:])
+        right = self.numeric
         text = [
             "  ".join(
                 cell.rjust(width) if is_right else cell.ljust(width)
@@ -93,9 +91,7 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(
             f'<th scope="col"{_align(numeric)}>{escape(name)}</th>'
-            for name, numeric in zip(
-                self.heads, (False, *self.numeric[1:]), strict=True
-            )
+            for name, numeric in zip(self.heads, self.numeric, strict=True)
         )
         body = "".join(
             self._line(row, kind)
@@ -126,22 +122,13 @@ def _align(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
 
 
-def _print_each(column: Sequence[Cell], digits: int) -> list[str]:
-    return [_print(cell, digits) for cell in column]
-
-
-def _print_evenly(column: Sequence[Cell], digits: int) -> list[str]:
-    texts = _print_each(column, digits)
+def _print_all(column: Sequence[Cell], digits: int, even: bool) -> list[str]:
+    texts = [_print(cell, digits) for cell in column]
     plain = [isinstance(x, float) and math.isfinite(x) for x in column]
-    decimals = [
-        text.partition(".")[2] if is_plain else ""
-        for text, is_plain in zip(texts, plain, strict=True)
-    ]
-    if any(
-        "e" in text for text, is_plain in zip(texts, plain, strict=True) if is_plain
-    ):
+    numbers = [text for text, is_plain in zip(texts, plain, strict=True) if is_plain]
+    if not even or any("e" in text for text in numbers):
         return texts
-    places = max(map(len, decimals), default=0)
+    places = max((len(text.partition(".")[2]) for text in numbers), default=0)
     return [
         f"{cell:.{places}f}".replace("-", MINUS) if is_plain else text
         for cell, text, is_plain in zip(column, texts, plain, strict=True)

@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -119,11 +120,8 @@ def run_sweep(
                     tqdm.write(f"{status}: {name}{_why(runs / name)}", file=sys.stderr)
                 bar.update()
     found = load_runs(folder)
-    counts: dict[str, int] = {}
-    for name in plan.runs:
-        status = found[name]["status"] if name in found else "missing"
-        counts[status] = counts.get(status, 0) + 1
-    return counts
+    ends = (found[n]["status"] if n in found else "missing" for n in plan.runs)
+    return dict(Counter(ends))
 
 
 def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
@@ -211,21 +209,18 @@ def _refuse_other_notebook(folder: Path, plan: Plan) -> None:
 
 
 def _write_plan(folder: Path, plan: Plan) -> None:
+    # The command without the folders of this machine.
+    words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]
     told = {
         "notebook": shown_path(plan.notebook),
         "path": _path_from(folder, plan.notebook),
-        "command": " ".join(["ebmtut", *_words(sys.argv[1:])]),
+        "command": " ".join(["ebmtut", *words]),
         "varied": list(plan.varied),
         "runs": list(plan.runs),
         "help": {name: p.help for name, p in plan.parameters.items()},
     }
     text = json.dumps(told, indent=2, ensure_ascii=False)
     replace_file(folder / "sweep.json", f"{text}\n".encode())
-
-
-def _words(words: list[str]) -> list[str]:
-    """Remove the folders of this machine from the command."""
-    return [Path(word).name if Path(word).is_absolute() else word for word in words]
 
 
 def _ended(

@@ -101,9 +101,7 @@ def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 while key in taken or key in row:
                     key = f"{name}.{key}"
                 row[key] = value
-        row[own["seconds"]] = record["seconds"]
-        row[own["started"]] = record["started"]
-        row[own["commit"]] = record["commit"]
+        row |= {own[name]: record[name] for name in ("seconds", "started", "commit")}
         row[own["code"]] = record["identity"]["package"]
         rows.append(row)
     columns = dict.fromkeys(key for row in rows for key in row)
@@ -246,10 +244,12 @@ def _picture(
 
     from ebmtut.plotting import panel_size, use_style
 
-    x = x or max(settings, key=lambda n: (_all_numbers(done, n), _n_values(done, n)))
+    taken = {n: {json.dumps(row[n]): row[n] for row in done} for n in settings}
+    scales = {n for n in settings if all(map(_is_number, taken[n].values()))}
+    x = x or max(settings, key=lambda n: (n in scales, len(taken[n])))
     others = [name for name in settings if name != x]
-    values = list({json.dumps(row[x]): row[x] for row in done}.values())
-    if is_scale := _all_numbers(done, x):
+    values = list(taken[x].values())
+    if is_scale := x in scales:
         values.sort()
     n_rows, n_columns = -(-len(numbers) // 3), min(3, len(numbers))
     with plt.rc_context():
@@ -289,11 +289,3 @@ def _picture(
         figure.savefig(file, format="png", bbox_inches="tight")
         plt.close(figure)
     return file.getvalue()
-
-
-def _all_numbers(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    return all(_is_number(row[name]) for row in rows)
-
-
-def _n_values(rows: Sequence[Mapping[str, Any]], name: str) -> int:
-    return len({json.dumps(row[name]) for row in rows})

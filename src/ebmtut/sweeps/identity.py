@@ -27,8 +27,10 @@ def run_identity(notebook: Path) -> dict[str, str]:
         Digests of the notebook's swept code, of the package's code, of the versions of
         numerical packages, and of the files in ``EBMTUT_DATA``; see `files_named`.
     """
+    cells = swept(notebook)["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     return {
-        "notebook": _digest(_code_of(notebook)),
+        "notebook": _digest("\n# %%\n".join(code)),
         "package": _package(),
         "versions": _digest(json.dumps(versions(), sort_keys=True)),
         "data": _digest(_data()),
@@ -71,12 +73,6 @@ def _content(path: Path, size: int, time: int) -> str:
 
 def _digest(text: str) -> str:
     return text_digest(text)[:16]
-
-
-def _code_of(notebook: Path) -> str:
-    cells = swept(notebook)["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-    return "\n# %%\n".join(code)
 
 
 def _package() -> str:

@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,10 @@ def execute(
             status, error = "failed", _told(failure)
         if not executed.is_file():
             raise RuntimeError(f"{fresh} was cleared away by a later call of the sweep")
+        numbers = {
+            path.stem: json.loads(path.read_text("utf-8"))
+            for path in sorted(results.glob("*.json"))
+        }
         write_record(
             fresh,
             name,
@@ -110,7 +115,7 @@ def execute(
             about,
             error=error,
             started=started,
-            numbers=_numbers(results),
+            numbers=numbers,
         )
     return status
 
@@ -163,14 +168,6 @@ def _told(error: Exception) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", told).strip()
 
 
-def _numbers(results: Path) -> dict[str, Any]:
-    """Return what the notebook recorded, by the name of each file."""
-    return {
-        path.stem: json.loads(path.read_text("utf-8"))
-        for path in sorted(results.glob("*.json"))
-    }
-
-
 def end_with_children(pid: int | None = None) -> None:
     """End a process and all processes that it started, kernels included.
 
@@ -189,10 +186,8 @@ def end_with_children(pid: int | None = None) -> None:
     except psutil.NoSuchProcess:
         return
     for process in doomed:
-        try:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
 
 
 def _leave_with(parent: int) -> None:

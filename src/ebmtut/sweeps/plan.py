@@ -70,7 +70,13 @@ def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
     path = Path(notebook)
     if not path.is_file():
         raise InputError(f"notebook must be a file, got {str(path)!r}")
-    inspect_notebook = _papermill().inspect_notebook
+    try:
+        from papermill import inspect_notebook
+    except ImportError as error:
+        raise InputError(
+            "sweeps need papermill: pip install 'ebmtut[sweep]' "
+            "(in a checkout: pip install -e '.[sweep]')"
+        ) from error
     try:
         found = inspect_notebook(str(path))
     except Exception as error:  # nbformat and JSON raise many types
@@ -90,17 +96,6 @@ def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
     if not known:
         raise InputError(f"{path} has no cell tagged 'parameters'")
     return known
-
-
-def _papermill() -> Any:
-    try:
-        import papermill
-    except ImportError as error:
-        raise InputError(
-            "sweeps need papermill: pip install 'ebmtut[sweep]' "
-            "(in a checkout: pip install -e '.[sweep]')"
-        ) from error
-    return papermill
 
 
 @checked
@@ -126,19 +121,18 @@ def make_plan(
         Settings of a random search, None for the whole grid, and its seed.
     """
     known = notebook_parameters(notebook)
+    defaults = {n: p.default for n, p in known.items() if n not in SET_BY_SWEEP}
     axes: dict[str, list[Any] | _Draw] = {}
     for words in given:
         name, equals, text = words.partition("=")
         if not equals:
             raise InputError(f"a parameter must be name=value, got {words!r}")
-        names = [n for n in known if n not in SET_BY_SWEEP]
-        check_choice("parameter", name, names)
+        check_choice("parameter", name, defaults)
         if name in axes:
             raise InputError(f"{name} must be given once: {name}=value,value")
         axes[name] = _values(known[name], text, ranges=n_samples is not None)
     if n_seeds is not None:
         axes["seed"] = _seeds(known, axes.pop("seed", None), n_seeds)
-    defaults = {n: p.default for n, p in known.items() if n != "results_dir"}
     settings = _settings(axes, n_samples, sample_seed)
     every = [defaults | setting for setting in settings]
     varied = tuple(

@@ -76,9 +76,8 @@ def _state(
         for name in plan["runs"]
     )
     told = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
-    help_ = plan["help"]
     varied = "".join(
-        f"<li><code>{escape(name)}</code> {escape(help_.get(name) or '')}</li>"
+        f"<li><code>{escape(name)}</code> {escape(plan['help'].get(name) or '')}</li>"
         for name in varied
     )
     older = len(records.keys() - set(plan["runs"]))

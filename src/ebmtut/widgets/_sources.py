@@ -1,7 +1,11 @@
-"""Scripts and styles of the widgets: one text each, since a page loads no parts."""
+"""What the widgets carry: scripts and styles as one text each, and random numbers."""
 
 import re
 from pathlib import Path
+
+import torch
+
+from ebmtut.random import check_generator
 
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
@@ -25,3 +29,12 @@ def script(name: str) -> str:
 def style(name: str) -> str:
     """Put the common style and one widget's own, which may overrule it, into one."""
     return "\n".join((_HERE / part).read_text("utf-8") for part in ("frame.css", name))
+
+
+def exponentials(*shape: int, generator: torch.Generator) -> bytes:
+    """Draw exponentials of mean 1, float32."""
+    check_generator(generator)
+    how = {"dtype": torch.float32, "device": generator.device}
+    draws = torch.rand(shape, generator=generator, **how)
+    noise: bytes = (-torch.log1p(-draws)).numpy().tobytes()
+    return noise

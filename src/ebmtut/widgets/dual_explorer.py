@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import anywidget
-import numpy as np
 import torch
 import traitlets
 
 from ebmtut.checks import Range, checked
-from ebmtut.random import check_generator
-from ebmtut.widgets._sources import script, style
+from ebmtut.widgets._sources import exponentials, script, style
 
 __all__ = ["DualExplorer", "dual_explorer"]
 
@@ -66,18 +64,9 @@ def dual_explorer(
     n_iterations
         On the slider; the annealing schedule ends with them.
     """
-    check_generator(generator)
-    draws = torch.rand(
-        _N_CHAINS,
-        n_iterations,
-        6,
-        generator=generator,
-        dtype=torch.float32,
-        device=generator.device,
-    )
     return DualExplorer(
         **_PLACES,
         **_MASSES,
         n_iterations=n_iterations // 5,
-        noise=(-torch.log1p(-draws)).numpy().astype(np.float32).tobytes(),
+        noise=exponentials(_N_CHAINS, n_iterations, 6, generator=generator),
     )

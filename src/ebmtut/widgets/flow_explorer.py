@@ -89,8 +89,7 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowE
     check_range("number of flows", len(flows), low=1, integer=True)
     side = round(flows[0].network.n_sites ** 0.5)
     check_range("side", side, low=3, high=16, integer=True)
-    listed = []
-    numbers = []
+    listed, numbers = [], []
     for name, sigma, network in flows:
         if len(network.kernel) + 1 != network.n_sites or network.n_sites != side**2:
             raise InputError(

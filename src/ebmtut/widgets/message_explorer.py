@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -25,7 +25,6 @@ __all__ = [
     "message_explorer",
 ]
 
-_MOST_SITES = 6
 #: The first perturbation: on the frustrated ring its messages swing for long.
 FIRST_SAMPLE = (-0.6, 0.5, -0.1, -0.2, 0.9, -1.2)
 
@@ -80,9 +79,7 @@ class SmallGraph:
         self, temperature: Positive = 1.0
     ) -> tuple[Float64[Tensor, "n_sites n_sites"], Float64[Tensor, " n_sites"]]:
         """Weight and bias of the same distribution on bits, E = -x'Wx/2 - b'x."""
-        weight = torch.zeros(
-            self.n_sites, self.n_sites, dtype=torch.float64, device="cpu"
-        )
+        weight = torch.zeros((self.n_sites,) * 2, dtype=torch.float64, device="cpu")
         for (i, j), coupling in zip(self.edges, self.couplings, strict=True):
             weight[i, j] = weight[j, i] = 4 * coupling / temperature
         fields = torch.tensor(self.fields, dtype=torch.float64, device="cpu")
@@ -188,19 +185,14 @@ def message_explorer(
     """
     check_range("number of graphs", len(graphs), low=1, integer=True)
     for graph in graphs:
-        check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)
+        check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=6)
     stride = max(graph.n_sites for graph in graphs)
     noise = logistic((n_samples, stride), generator=generator)
     noise[0] = noise.new_tensor(FIRST_SAMPLE)[:stride]
     return MessageExplorer(
         graph=0,
         couplings=list(graphs[0].couplings),
-        graphs=[_as_json(graph) for graph in graphs],
+        graphs=[asdict(graph) | {"n_sites": graph.n_sites} for graph in graphs],
         noise=noise.numpy().astype(np.float32).tobytes(),
         stride=stride,
     )
-
-
-def _as_json(graph: SmallGraph) -> Mapping[str, object]:
-    """Return what the page needs to know of a graph."""
-    return asdict(graph) | {"n_sites": graph.n_sites}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,8 +15,8 @@ from ebmtut.energies import BoltzmannMachine
 from ebmtut.message_passing import max_product_reference
 from ebmtut.plotting import OKABE_ITO
 from ebmtut.random import logistic, make_generator
-from ebmtut.states import enumerate_states
-from ebmtut.widgets.message_explorer import SmallGraph
+from ebmtut.states import enumerate_states, states_to_index
+from ebmtut.widgets.message_explorer import SMALL_GRAPHS, SmallGraph
 
 __all__ = ["draw_still"]
 
@@ -210,11 +211,9 @@ def _prices(ax: Any, state: _State) -> str:
         upper = (cost + lower + scale[: len(q)] / q).min(1)
         g = upper - scale[len(q) :] / p
         path.append(np.concatenate([upper, lower]) - upper[0])
-    for name, part, color in (
-        ("heaps", slice(1, len(p)), _BLUE),
-        ("holes", slice(len(p), None), _RED),
-    ):
-        lines = ax.plot(np.array(path)[:, part], color=color, linewidth=1)
+    heaps, holes = np.split(np.array(path)[:, 1:], [len(p) - 1], axis=1)
+    for name, prices, color in (("heaps", heaps, _BLUE), ("holes", holes, _RED)):
+        lines = ax.plot(prices, color=color, linewidth=1)
         lines[0].set_label(name)
     ax.set(ylim=(-20, 2), xlabel="iteration", ylabel="price")
     ax.legend()
@@ -246,15 +245,6 @@ def _features(axes: Any, state: _State) -> str:
     )
 
 
-_FOUR = SmallGraph(
-    "four spins",
-    ((0.0, 0.0),) * 4,
-    ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)),
-    (1.0,) * 6,
-    (0.0,) * 4,
-)
-
-
 def _transport(ax: Any, state: _State) -> str:
     """Draw the two distributions that mass is moved between."""
     for name, color in (("p", _BLUE), ("q", _RED)):
@@ -273,23 +263,18 @@ def _two_starts(ax: Any, state: _State) -> str:
     """Draw the number of ones of perturbed MAP states and of the target."""
     half = logistic((5000, 4), generator=make_generator(1), dtype=torch.float64)
     noise = torch.cat([half, -half])  # neither side is favoured by chance
-    ones = enumerate_states(4).sum(1).long()
-
-    def by_ones(p: torch.Tensor) -> np.ndarray:
-        counts = torch.zeros(5, dtype=p.dtype, device="cpu").index_add(0, ones, p)
-        found: np.ndarray = counts.numpy()
-        return found
-
-    target = BoltzmannMachine(*_FOUR.to_bits(2.0))  # coupling 0.5
-    wanted = by_ones(torch.softmax(-target(enumerate_states(4).double()), 0).detach())
+    four = replace(SMALL_GRAPHS[1], couplings=(1.0,) * 6)
+    states = enumerate_states(4).double()
+    ones = states.sum(1).long()
+    target = BoltzmannMachine(*four.to_bits(2.0))  # coupling 0.5
+    p = torch.softmax(-target(states), 0).detach()
+    wanted = torch.bincount(ones, p, minlength=5)
     ax.bar(range(5), wanted, 0.84, color="#c4c4c4", label="target, coupling 0.50")
-    model = BoltzmannMachine(*_FOUR.to_bits(1 / max(state["theta"], 1e-6)))
-    scores = -model(enumerate_states(4).double()).detach()
-    scores = scores + noise @ enumerate_states(4).double().T
-    x = enumerate_states(4)[scores.argmax(1)]
-    counts = torch.bincount(x.sum(1).long(), minlength=5) / len(x)
+    model = BoltzmannMachine(*four.to_bits(1 / max(state["theta"], 1e-6)))
+    scores = noise @ states.T - model(states).detach()
+    counts = torch.bincount(ones[scores.argmax(1)], minlength=5) / len(noise)
     label = f"samples, coupling {state['theta']:.2f}"
-    ax.plot(range(5), counts.numpy(), "ko", label=label)
+    ax.plot(range(5), counts, "ko", label=label)
     ax.set(ylim=(0, 0.75), xlabel="ones among the four bits", ylabel="probability")
     ax.legend()
     return (
@@ -301,29 +286,17 @@ def _two_starts(ax: Any, state: _State) -> str:
 def _messages(ax: Any, state: _State) -> str:
     """Draw how often each state is decoded, beside the Boltzmann distribution."""
     about = state["graphs"][state["graph"]]
-    graph = SmallGraph(
-        about["name"],
-        tuple(map(tuple, about["positions"])),
-        tuple(map(tuple, about["edges"])),
-        tuple(state["couplings"]),
-        tuple(about["fields"]),
-    )
+    known = {key: about[key] for key in ("name", "positions", "edges", "fields")}
+    graph = SmallGraph(**known, couplings=state["couplings"])
     n = graph.n_sites
     model = BoltzmannMachine(*graph.to_bits())
-    noise = np.frombuffer(state["noise"], np.float32).reshape(-1, state["stride"])[
-        :, :n
-    ]
-    unaries = model.bias.detach() + torch.tensor(
-        noise, dtype=torch.float64, device="cpu"
-    )
+    noise = np.frombuffer(state["noise"], np.float32).reshape(-1, state["stride"])
+    unaries = model.bias.detach() + torch.tensor(noise[:, :n], device="cpu").double()
     keep = {"damping": state["damping"], "init": state["init"]}
     found = max_product_reference(model, unaries, state["n_sweeps"], **keep).x
     states = enumerate_states(n).double()
     exact = torch.softmax(-model(states), 0).detach()
-    number = (
-        found.double() @ 2.0 ** torch.arange(n - 1, -1, -1, device="cpu").double()
-    ).long()
-    counts = torch.bincount(number, minlength=2**n) / len(found)
+    counts = torch.bincount(states_to_index(found), minlength=2**n) / len(found)
     ax.bar(range(2**n), exact.numpy(), 0.84, color="#c4c4c4", label="Boltzmann")
     ax.plot(range(2**n), counts.numpy(), "o", color=_BLUE, label="decoded")
     labels = ["".join(str(int(bit)) for bit in bits) for bits in states]

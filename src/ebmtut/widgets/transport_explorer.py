@@ -8,13 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import anywidget
-import numpy as np
 import torch
 import traitlets
 
 from ebmtut.checks import InputError, Range, check_range, checked, shown
-from ebmtut.random import check_generator
-from ebmtut.widgets._sources import script, style
+from ebmtut.widgets._sources import exponentials, script, style
 
 __all__ = [
     "TWO_DISTRIBUTIONS",
@@ -123,17 +121,9 @@ def transport_explorer(
                     f"shapes must have {n} bars in [{_LOWEST}, 1] each, "
                     f"got {shown(side)} of {distributions.name!r}"
                 )
-    check_generator(generator)
-    draws = torch.rand(
-        n_iterations,
-        2 * n,
-        generator=generator,
-        dtype=torch.float32,
-        device=generator.device,
-    )
     return TransportExplorer(
         p=list(shapes[0].p),
         q=list(shapes[0].q),
         shapes=[asdict(distributions) for distributions in shapes],
-        noise=(-torch.log1p(-draws)).numpy().astype(np.float32).tobytes(),
+        noise=exponentials(n_iterations, 2 * n, generator=generator),
     )

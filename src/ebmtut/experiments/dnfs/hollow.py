@@ -90,10 +90,8 @@ def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> 
         ax.set(xticks=[0, x.shape[1] - 1], yticks=[0, x.shape[1] - 1])
         ax.set(xlabel="flipped site", ylabel="feature of site")
     marks = [0, 0.01, 0.1, 0.25, 0.5, 1]
-    bar = figure.colorbar(
-        drawn, ax=axes, location="bottom", ticks=[mark**0.5 for mark in marks]
-    )
-    bar.ax.set_xticklabels([f"{mark:g}" for mark in marks])
+    bar = figure.colorbar(drawn, ax=axes, location="bottom")
+    bar.set_ticks([mark**0.5 for mark in marks], labels=[f"{m:g}" for m in marks])
     bar.set_label("mean change, relative to the largest of its panel")
     return figure
 

@@ -144,11 +144,9 @@ def distribution_table(result: Result) -> Table:
             cells: list[Cell] = []
             for method in rows:
                 of = f"{method}/{column}"
-                energies = result.arrays.get(f"energies/{of}")
+                x = result.arrays.get(f"energies/{of}")
                 weights = result.arrays.get(f"log_weights/{of}") if words else None
-                cells.append(
-                    None if energies is None else distance(energies, exact, weights)
-                )
+                cells.append(None if x is None else distance(x, exact, weights))
             long = distance(result.arrays[f"long Gibbs/{column}"], exact)
             ends: list[Cell] = [None, None] if words else [long, noise]
             columns[found[column].coupling + words] = [*cells, *ends]

@@ -196,7 +196,6 @@ def distance_table(result: Result) -> Table:
         f"of exact samples the spread of sets. CPU seconds of {config['n_samples']} "
         "samples.",
         kinds=[*("null" if m == "untrained" else "" for m in rows), "exact"],
-        digits=3,
     )
 
 

@@ -199,7 +199,6 @@ def seconds_table(result: Result, column: str) -> Table:
         columns,
         caption=f"{column}: effective samples per CPU second, without any training.",
         kinds=["null" if name in ANNEALING else "" for name in found],
-        digits=3,
     )
 
 
@@ -346,8 +345,7 @@ def draw_scaling(result: Result) -> Figure:
                 if error is not None:
                     ax.errorbar(side, mean, error, fmt=style[0], capsize=3, **how)
     sides = sorted({side for *_, found in curves for side in found})
-    titles = "ESS", "energy too high by [%]"
-    for ax, title in zip(axes, titles, strict=True):
+    for ax, title in zip(axes, ("ESS", "energy too high by [%]"), strict=True):
         ax.set(title=title, xlabel="sites per side", xscale="log")
         ax.set_xticks(sides, [str(side) for side in sides])
         ax.minorticks_off()

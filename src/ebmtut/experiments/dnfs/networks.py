@@ -122,8 +122,7 @@ def draw_losses(result: Result) -> Figure:
         blocks = np.array_split(losses, min(20, len(losses)))
         at = (np.arange(len(blocks)) + 0.5) / len(blocks)
         seconds = cell["train cpu s"][0] * at
-        block = [part.mean() for part in blocks]
-        left.plot(seconds, block, color=_COLORS[name])
+        left.plot(seconds, [part.mean() for part in blocks], color=_COLORS[name])
         right.plot([k] * len(cell["ESS"]), cell["ESS"], "o", color=_COLORS[name])
     left.set(xlabel="CPU seconds", ylabel="loss", yscale="log")
     right.set_xticks(range(len(table)), list(table), rotation=90)
@@ -177,13 +176,12 @@ def network_table(result: Result) -> Table:
 def short_table(result: Result) -> Table:
     """ESS, error of log Z, steps and seconds of every trained network."""
     table = result.scalars["table"]
-    n = len(table)
     seconds = [mean_and_stderr(cell["train cpu s"])[0] for cell in table.values()]
     return Table(
         {
             "network": list(table),
             "ESS, path weights": [spread_of_ess(c["ESS"]) for c in table.values()],
-            "log Z error": _spread(table, "log Z error", 4)[:n],
+            "log Z error": [spread(c["log Z error"]) for c in table.values()],
             "steps": [int(cell["steps"][0]) for cell in table.values()],
             "CPU s": [round(s) for s in seconds],
         }

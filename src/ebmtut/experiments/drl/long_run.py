@@ -153,13 +153,10 @@ def baselines(config: LongRunConfig, seed: int) -> Outcome:
 def draw_collapse(result: Result) -> Figure:
     """Draw the energy differences of a training that collapses, update by update."""
     figure, ax = plt.subplots(figsize=(4.8, 2.6))
-    named = (
-        ("median of the batch", "blue", 25),
-        ("largest of the batch", "vermillion", 900),
-    )
+    named = ("median", "blue", 25), ("largest", "vermillion", 900)
     for row, (name, color, y) in zip(result.arrays["collapse"].T, named, strict=False):
         ax.plot(row, color=OKABE_ITO[color])
-        ax.text(120, y, name, color=OKABE_ITO[color])
+        ax.text(120, y, f"{name} of the batch", color=OKABE_ITO[color])
     ax.set(yscale="log", xlabel="update", ylabel="energy difference", ylim=(1, 1e6))
     return figure
 

@@ -235,8 +235,9 @@ def draw_log_partition(result: Result) -> Figure:
             if method in methods:
                 found = methods[method].values()
                 mean = np.array([cell["mean"] for cell in found])
-                wide = [2 * c["stderr"] if lattice else c["sd"] for c in found]
-                band = np.array(wide)
+                band = np.array(
+                    [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                )
                 x = [int(size) for size in methods[method]]
                 ax.plot(x, mean, label=method, **style)
                 low, high = mean - band, mean + band

@@ -79,9 +79,7 @@ def zeros_table(result: Result) -> Table:
         "log MMD²": (f"log_mmd2@{k}", "null", "data"),
         "log MMD², Gibbs": ("log_mmd2 of Gibbs on these weights", "", ""),
     }
-    columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
-    }
+    columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
     for head, (own, *ends) in measures.items():
         if all(own in row for row in table.values()):
             columns[head] = [float(np.mean(row[own])) for row in table.values()]
@@ -197,9 +195,7 @@ def shown_scores(result: Result, measure: str) -> list[Cell]:
 def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
     k, table = result.config["n_sweeps"], result.scalars["table"]
-    columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
-    }
+    columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:
             columns[head] = shown_scores(result, measure)

@@ -94,16 +94,14 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.0))
     # Where each curve is named, in the left and in the right panel.
     names_at = [((3.1, 0.77), (2.3, -0.45)), ((0.2, 1.0), (2.5, 0.07))]
-    for (init, (color, marker, label)), places in zip(
-        INITS.items(), names_at, strict=True
-    ):
+    for (init, (color, marker, label)), at in zip(INITS.items(), names_at, strict=True):
         unaries = model.bias.detach() + noise
         runs = [max_product(model, unaries, t, init=init).x for t in counts]
         found = [float((x == best).all(1).double().mean()) for x in runs]
         style = {"color": COLORS[color], "marker": marker, "ms": 6}
         left.plot(found, **style)
         right.plot([magnetisation(x) for x in runs], **style)
-        for ax, (x, y) in zip((left, right), places, strict=True):
+        for ax, (x, y) in zip((left, right), at, strict=True):
             ax.text(x, y, label, color=COLORS[color], size=13, va="center")
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
     left.set(ylim=(None, 1.04))
