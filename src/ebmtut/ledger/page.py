@@ -146,9 +146,7 @@ def _tally_html(found: Sequence[Line]) -> str:
         counted = tally([line for line in found if line.fact.paper == key])
         if any(counted.values()):
             name = escape(paper.method)
-            body += (
-                f'<tr><th class="paper" colspan="{len(words) + 1}">{name}</th></tr>'
-            )
+            body += f'<tr><th class="paper" colspan="{len(words) + 1}">{name}</th></tr>'
         for kind, count in counted.items():
             numbers = "".join(_count(word, count) for word in words)
             if count:
