@@ -83,7 +83,7 @@ class Study(NamedTuple):
 _REDUCED = "run at a reduced scale:"
 _EB_GFN = f"{_REDUCED} 150 updates, one or two runs per lattice"
 _EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
-_EB_DNFS = f"{_REDUCED} 3,300 updates, leMLP in the place of leTF"
+_EB_DNFS = f"{_REDUCED} 4,400 updates, leMLP in the place of leTF"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
         Study(id, "negative log-RMSE", "nlr", why)

@@ -34,7 +34,7 @@ def style(name: str) -> str:
 def exponentials(*shape: int, generator: torch.Generator) -> bytes:
     """Draw exponentials of mean 1, float32."""
     check_generator(generator)
-    how = {"dtype": torch.float32, "device": generator.device}
-    draws = torch.rand(shape, generator=generator, **how)
+    device = generator.device
+    draws = torch.rand(shape, generator=generator, dtype=torch.float32, device=device)
     noise: bytes = (-torch.log1p(-draws)).numpy().tobytes()
     return noise
