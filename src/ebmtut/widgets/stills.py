@@ -286,8 +286,13 @@ def _two_starts(ax: Any, state: _State) -> str:
 def _messages(ax: Any, state: _State) -> str:
     """Draw how often each state is decoded, beside the Boltzmann distribution."""
     about = state["graphs"][state["graph"]]
-    known = {key: about[key] for key in ("name", "positions", "edges", "fields")}
-    graph = SmallGraph(**known, couplings=state["couplings"])
+    graph = SmallGraph(
+        about["name"],
+        tuple(map(tuple, about["positions"])),
+        tuple(map(tuple, about["edges"])),
+        tuple(state["couplings"]),
+        tuple(about["fields"]),
+    )
     n = graph.n_sites
     model = BoltzmannMachine(*graph.to_bits())
     noise = np.frombuffer(state["noise"], np.float32).reshape(-1, state["stride"])
