@@ -347,9 +347,8 @@ def test_the_ledger_counts_what_the_study_ran(tmp_path):
     ledger = rows(tmp_path, paper="dnfs", studies=benchmarks_root())
     found = [line for line in lines(ledger) if line.study == "dnfs/wide"]
     stored = load_result("dnfs/wide", "full", benchmarks_root()).scalars["table"]
-    n_flows = len(stored["EB-DNFS"])
     # NLL, MMD, the bound, and the MMD of Gibbs samples.
-    assert n_flows == 7 and len(found) == 4 * n_flows
+    assert len(stored["EB-DNFS"]) == 7 and len(found) == 4 * 7
     assert {line.word for line in found} == {"not comparable"}
     before = counts(rows(tmp_path, paper="dnfs"))["dnfs"]["not run"]
     assert counts(ledger)["dnfs"]["not run"] == before - len(found)
@@ -364,4 +363,4 @@ def test_the_ledger_counts_what_the_study_ran(tmp_path):
             within[method] += fmean(stored[method][density]["NLL"]) < number + 0.06
         kl = [fmean(stored[method][density]["KL"]) for method in wide.METHODS]
         assert kl[0] > kl[1] > kl[2]
-    assert within == {"EB-DNFS": 6, "annealed sweeps": 7, "uniform bits": 7}
+    assert set(within.values()) == {7}

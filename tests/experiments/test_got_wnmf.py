@@ -129,7 +129,8 @@ def test_a_lead_within_its_error_is_not_told_from_none():
     assert verdicts[2].verdict == "like the baseline"
     assert verdicts[2].stderr == pytest.approx(8 / 9 / 3)  # of 2, 8 and 8
     verdicts = get_experiment("got/wnmf-digits").verdicts(learned(GOOD))
-    assert [v.verdict for v in verdicts] == ["match"] * 6 + ["better"]
+    # Epochs of at most ten iterations are not the paper's.
+    assert [v.verdict for v in verdicts] == ["match"] * 6 + ["not comparable"]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +149,11 @@ def test_a_lead_within_its_error_is_not_told_from_none():
 def test_the_check_of_the_factors_can_say_no(change, wrong):
     """The last compares an epoch's time with the paper's 0.84 s."""
     methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | change}
-    verdicts = list(get_experiment("got/wnmf-digits").check(learned(methods)))
+    result = replace(learned(methods), scale="paper")
+    verdicts = list(get_experiment("got/wnmf-digits").check(result))
     words = ["match"] * 6 + ["better"]
-    assert [v.verdict for v in verdicts] == [
-        "miss" if k in wrong else word for k, word in enumerate(words)
-    ]
+    wanted = ["miss" if k in wrong else word for k, word in enumerate(words)]
+    assert [v.verdict for v in verdicts] == wanted
 
 
 def test_timing_lists_every_oracle_and_budget():
