@@ -165,8 +165,8 @@ def costs_of_samplers():
 
 def costs_of_log_z():
     found = load_result("dnfs/ising", "full", ROOT / "results")
-    nulls = load_result("dnfs/ising-nulls", "full", ROOT / "benchmarks/results")
-    full = lattice_tables.with_baselines(found, nulls)
+    baselines = load_result("dnfs/ising-nulls", "full", ROOT / "benchmarks/results")
+    full = lattice_tables.with_baselines(found, baselines)
     table = lattice_tables.log_z_table(full, "10x10, critical")
     rows = {name: values for name, *values in table.rows}
     (_, drawn, error, whole), (_, seconds, near, as_near) = (

@@ -104,12 +104,8 @@ def test_the_ends_of_every_range_are_tried(table):
 #: Cells that take long and name no parameter but the seed: with further values, which
 #: leave the seed, they would do what they do with the defaults.
 SAME_AGAIN = {"book/ed/index.ipynb": "ed-use", "book/pmp/index.ipynb": "code-14"}
-#: Cells that take long and name nothing that the first set changes: they evaluate
-#: stored results, and a flow of the same sizes that has learned for fewer steps.
-SAME_AT_ONCE = {
-    "book/ed/notes.ipynb": "notes-eb-gfn",
-    "book/dnfs/energies.ipynb": "energies-own",
-}
+#: A cell that takes long and names nothing that the first set changes.
+SAME_AT_ONCE = {"book/ed/notes.ipynb": "notes-eb-gfn"}
 
 
 def without(cells: list[dict[str, Any]], id: str | None) -> list[dict[str, Any]]:

@@ -25,10 +25,6 @@ def points(n, seed, dtype=torch.float64):
     return (gaps.cumsum(0) / gaps.sum()).to(dtype)
 
 
-def monge(cost):
-    return monge_of(cost)
-
-
 def minima(kept, x):
     one = kept.cost.dtype.type(1)
     found = np.empty(kept.cost.shape[1], kept.cost.dtype)
@@ -53,38 +49,38 @@ def test_minima_are_those_of_a_look_at_all(m1, m2, seed, scale, dtype):
         x[torch.rand(len(x), generator=generator) < 0.2] = torch.inf
         x[int(torch.randint(len(x), (), generator=generator))] = 0
         expected = (cost + x[:, None]).amin(0)
-        assert np.array_equal(minima(monge(cost), x.numpy()), expected.numpy())
+        assert np.array_equal(minima(monge_of(cost), x.numpy()), expected.numpy())
 
 
 def test_what_is_no_cost_of_monge_is_told_apart():
     x, y = points(100, 2), points(90, 3)
-    assert monge(power_cost(x, y)) is not None
-    assert monge(power_cost(x, y, 1.5)) is not None
-    assert monge(power_cost(x, y, 1.0)) is None  # differences of zero say nothing
-    assert monge(power_cost(x, y, 0.5)) is None
-    assert monge(cost_matrix(x, y, "coulomb")) is None
-    assert monge(power_cost(x, y.flip(0))) is None
+    assert monge_of(power_cost(x, y)) is not None
+    assert monge_of(power_cost(x, y, 1.5)) is not None
+    assert monge_of(power_cost(x, y, 1.0)) is None  # differences of zero say nothing
+    assert monge_of(power_cost(x, y, 0.5)) is None
+    assert monge_of(cost_matrix(x, y, "coulomb")) is None
+    assert monge_of(power_cost(x, y.flip(0))) is None
     forbidden = power_cost(x, y)
     forbidden[3, 4] = torch.inf
-    assert monge(forbidden) is None
+    assert monge_of(forbidden) is None
     swapped = power_cost(x, y)
     swapped[[50, 51]] = swapped[[51, 50]]
-    assert monge(swapped) is None
+    assert monge_of(swapped) is None
     square = torch.rand(100, 2, dtype=torch.float64, generator=make_generator(4))
-    assert monge(cost_matrix(square, square)) is None
+    assert monge_of(cost_matrix(square, square)) is None
 
 
 def test_the_margin_is_what_neighbours_leave_and_small_ones_are_refused():
     """Of |x - y|^2 on cells of width 1 / n it is 2 / n^2, less rounding."""
     n = 256
     x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
-    kept = monge(power_cost(x, x))
+    kept = monge_of(power_cost(x, x))
     assert 0 <= 2 / n**2 - kept.margin < 10 * np.finfo(float).eps
-    assert monge(power_cost(x, x).float()) is not None
+    assert monge_of(power_cost(x, x).float()) is not None
     fine = torch.arange(4096, dtype=torch.float64) / 4096
-    assert monge(power_cost(fine, fine).float()) is None  # 1e-7, as a rounding
-    assert monge(power_cost(x[:60], x[:60])) is None  # too small to be worth it
-    assert monge(power_cost(x[:20], x)) is None
+    assert monge_of(power_cost(fine, fine).float()) is None  # 1e-7, as a rounding
+    assert monge_of(power_cost(x[:60], x[:60])) is None  # too small to be worth it
+    assert monge_of(power_cost(x[:20], x)) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
