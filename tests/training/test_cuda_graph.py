@@ -223,6 +223,12 @@ def follow(device, network, objective, **how):
 NETWORKS = {
     "odd": lambda: flows.OddLatticeNetwork(4, width=8, generator=make_generator(0)),
     "MLP": lambda: flows.HollowMLP(16, width=8, generator=make_generator(0)),
+    "attention": lambda: flows.HollowAttention(
+        16, width=8, generator=make_generator(0)
+    ),
+    "convolution": lambda: flows.HollowConvolution(
+        4, width=8, generator=make_generator(0)
+    ),
     "transformer": lambda: flows.HollowTransformer(
         16, width=8, n_layers=1, n_heads=2, generator=make_generator(0)
     ),
@@ -231,7 +237,10 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     ("network", "objective"),
-    [("odd", "batch"), ("MLP", "learned"), ("MLP", "plain"), ("transformer", "stein")],
+    [
+        *(("odd", "batch"), ("MLP", "learned"), ("MLP", "plain")),
+        *((name, "stein") for name in ("transformer", "attention", "convolution")),
+    ],
 )
 def test_a_flow_is_replayed_between_its_rollouts(network, objective):
     """To the bit, counts of ratios included; between replays the buffer is filled."""

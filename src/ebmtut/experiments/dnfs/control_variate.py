@@ -67,6 +67,7 @@ def variance_job(
         checkpoint=checkpoint,
         checkpoint_every=250,
         identity={"estimator": estimator, "seed": seed},
+        cuda_graph=device.startswith("cuda"),
     )
     slopes = found.slope_spread
     late = slopes[-max(1, len(slopes) // 5) :].mean(0)

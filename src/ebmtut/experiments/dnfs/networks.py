@@ -103,6 +103,7 @@ def network_job(
         checkpoint=checkpoint,
         checkpoint_every=250,
         identity={"network": network, "sigma": config.sigma, "seed": seed},
+        cuda_graph=device.startswith("cuda"),
     )
     scalars = evaluated(found.flow.network, "") | bare
     scalars |= {"train cpu s": found.cpu_seconds, "steps": len(found.losses)}

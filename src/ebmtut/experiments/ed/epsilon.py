@@ -14,7 +14,7 @@ from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
 # A landscape counts as learned if this fraction of the untrained KL is left at most.
-LEARNED = {"quick": 0.5, "full": 0.1}
+LEARNED = {"quick": 0.5, "full": 0.1, "paper": 0.1}
 
 
 def draw_epsilon(result: Result) -> Figure:
@@ -39,10 +39,12 @@ def check_epsilon(result: Result) -> Verdicts:
             yield claim(name, gap, "at most", bound)
 
 
-def _epsilon(base: Recipe, usual: Iterable[float], extreme: Iterable[float]) -> tuple:
-    longer = replace(base, n_negatives=8 * base.n_negatives, n_steps=4 * base.n_steps)
+def _epsilon(
+    base: Recipe, usual: Iterable[float], extreme: Iterable[float], longer: int = 4
+) -> tuple:
+    more = {"n_negatives": 8 * base.n_negatives, "n_steps": longer * base.n_steps}
     return tuple(replace(base, eps=eps) for eps in usual) + tuple(
-        replace(longer, eps=eps) for eps in extreme
+        replace(base, eps=eps, **more) for eps in extreme
     )
 
 
@@ -59,7 +61,9 @@ EXPERIMENT = variants.ablation(
     presets={
         "quick": AblationConfig(_LIVE, evaluation=QUICK_EVALUATION),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
-        "paper": AblationConfig(_epsilon(PAPER_RECIPE, _USUAL, _EXTREME)),
+        # Appendix E.2 prints as many steps for all, and no number for "a large value
+        # of M": that it is 256 is our choice.
+        "paper": AblationConfig(_epsilon(PAPER_RECIPE, _USUAL, _EXTREME, longer=1)),
     },
     figure=draw_epsilon,
     check=check_epsilon,
