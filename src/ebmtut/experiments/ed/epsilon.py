@@ -26,14 +26,14 @@ def check_epsilon(result: Result) -> Verdicts:
     """All but eps in {0, 1} learn; that those two do not is no more than sanity."""
     recipes = variants.recipes_of(result)
     bound = LEARNED[result.scale] * result.scalars["untrained"]
-    noises = {(recipe.eps, recipe.n_negatives) for recipe in recipes}
+    on_cpu = result.provenance.device.startswith("cpu")
     for recipe in recipes:
         eps, m = recipe.eps, recipe.n_negatives
-        if eps > 0.5 and (round(1 - eps, 6), m) in noises:
-            continue  # eps and 1 - eps are one loss
+        if eps > 0.98 and on_cpu:
+            continue  # the CPU mirrors rare flips: one run with that at 1 - eps
         gap = min(variants.gap_of(result, recipe), DIVERGED_GAP)
         name = f"eps = {eps:g}, M = {m}: KL to the data"
-        if eps == 0:
+        if eps in (0, 1):
             yield claim(name, gap, "at least", bound, sanity=True)
         else:
             yield claim(name, gap, "at most", bound)
