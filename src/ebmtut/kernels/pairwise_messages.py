@@ -175,6 +175,7 @@ def _sweep_matrix(
         row_sweeps(
             rows.weight,
             *_zeros_on_lines((2, len(rows.weight)), number),
+            *_zeros_on_lines((2, _filled_up(rows.lean.size)), number),
             rows.begin,
             rows.place,
             rows.n_filled,
@@ -205,6 +206,8 @@ def row_sweeps(  # type: ignore[no-untyped-def]
     weight,
     out,
     back,
+    p,
+    sums,
     begin,
     place,
     n_filled,
@@ -228,7 +231,6 @@ def row_sweeps(  # type: ignore[no-untyped-def]
     - d.
     """
     n_chains, n_places = unaries.shape
-    p, sums = np.empty(n_places, weight.dtype), np.empty(n_places, weight.dtype)
     first = begin // _LANES * _LANES
     for chain in range(n_chains):
         if len(before):
