@@ -48,7 +48,7 @@ _MOST = 420.0  # seconds that a file of tests, and the rates, may take in one sl
 _PIECE = 15_000_000  # bytes of a piece of the checkpoints
 
 # Rows in order of worth; others that can use a GPU follow.
-WORTH = ("ed/densities", "ed/ising-rmse", "ed/densities-table")
+WORTH = ("dnfs/networks", "dnfs/control-variate", "ed/densities-table")
 
 
 class Step(NamedTuple):
