@@ -42,9 +42,11 @@ def check_epsilon(result: Result) -> Verdicts:
 def _epsilon(
     base: Recipe, usual: Iterable[float], extreme: Iterable[float], longer: int = 4
 ) -> tuple:
-    more = {"n_negatives": 8 * base.n_negatives, "n_steps": longer * base.n_steps}
+    more = replace(
+        base, n_negatives=8 * base.n_negatives, n_steps=longer * base.n_steps
+    )
     return tuple(replace(base, eps=eps) for eps in usual) + tuple(
-        replace(base, eps=eps, **more) for eps in extreme
+        replace(more, eps=eps) for eps in extreme
     )
 
 
