@@ -197,9 +197,7 @@ def test_the_first_process_alone_says_so_and_once(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     words = [sys.executable, program]
-    said = [
-        run_without_torch(words, tmp_path).stderr.splitlines() for _ in range(2)
-    ]
+    said = [run_without_torch(words, tmp_path).stderr.splitlines() for _ in range(2)]
     assert len(said[0]) == 1
     assert said[0][0].startswith("ebmtut: compiling kernels for this machine")
     assert str(tmp_path / "cache") in said[0][0]

@@ -107,7 +107,7 @@ def few_photographs(monkeypatch, few_images):
 @pytest.mark.parametrize("id", CUTS)
 @pytest.mark.usefixtures("few_photographs", "few_points")
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch):
-    # What no configuration says: held-out images, trajectories, states of a batch, times.
+    # What no configuration says: held-out images, trajectories, batches, times.
     images = ed_images.binary_images("MNIST 28x28")
     images = images._replace(held_out=images.held_out[:16])
     monkeypatch.setattr(ed_images, "binary_images", {"MNIST 28x28": images}.get)

@@ -16,7 +16,7 @@ def test_the_script_runs_through(tmp_path, monkeypatch):
     script = str(ROOT / "benchmarks" / "gpu_rates.py")
     options = [script, "--small", "--device", "cpu", "--json", str(file)]
     monkeypatch.setattr(sys, "argv", options)
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         runpy.run_path(script, run_name="__main__")
     report = json.loads(file.read_text("utf-8"))
     assert report["device"] == "interpreter"
