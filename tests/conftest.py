@@ -56,8 +56,7 @@ def _as_many_threads_as_before():
     torch.set_num_threads(before)
 
 
-# Modules and tests are no garbage: searching them takes a sixth of the collection.
-gc.disable()
+gc.disable()  # until tests run: modules are no garbage, and take long to search
 
 
 def pytest_collection_finish():

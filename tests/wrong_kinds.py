@@ -3,8 +3,7 @@
 All arguments at once, and alone each that is to be of a class of the package, a number,
 a text, a path, a sequence or a function.
 In a process of its own, without the tests' hook that holds calls to their signatures:
-a user has none. Prints what raises another error, and fails where a module that has
-nothing to do with widgets needs anywidget.
+a user has none. Prints what raises another error.
 """
 
 import importlib

@@ -433,12 +433,8 @@ def helper(k):
 def as_main(script, *words):
     """Run a script; what it says goes to files beside it."""
     sys.argv = [str(script), *map(str, words)]
-    with (
-        script.with_suffix(".out").open("w") as out,
-        script.with_suffix(".err").open("w") as err,
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
+    out, err = (script.with_suffix(end).open("w") for end in (".out", ".err"))
+    with out, err, redirect_stdout(out), redirect_stderr(err):
         runpy.run_path(str(script), run_name="__main__")
 
 
@@ -449,12 +445,12 @@ def test_a_killed_run_goes_on_and_other_code_begins_anew(tmp_path):
     def run(code):
         script.write_text(SCRIPT.format(code=code))
         # In a fork, which has imported torch.
-        fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=as_main, args=(script, log, folder))
+        words = {"target": as_main, "args": (script, log, folder)}
+        process = multiprocessing.get_context("fork").Process(**words)
         process.start()
         process.join()
-        out, err = (script.with_suffix(f".{x}").read_text() for x in ("out", "err"))
-        return process.exitcode, out, err
+        said = (script.with_suffix(end).read_text() for end in (".out", ".err"))
+        return process.exitcode, *said
 
     assert run(KILLS)[0] == -9
     assert log.read_text().split() == ["0", "1", "2", "3"]
