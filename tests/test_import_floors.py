@@ -70,7 +70,9 @@ def test_every_import_goes_down():
     assert violations(PACKAGE) == []
 
 
-LIGHT = """
+def test_the_front_door_is_light():
+    """Names, facts, stored numbers and their list are there before torch could be."""
+    light = """
 import ebmtut
 import ebmtut.checks
 import ebmtut.results as r; r.load_result('got/gibbs-bands', 'full')
@@ -78,13 +80,9 @@ import ebmtut.experiments as e; e.facts(); e.available()
 import ebmtut.ledger as l; l.tally(l.lines(l.rows()))
 from ebmtut.cli import main; main(['list'])
 """
-
-
-def test_the_front_door_is_light():
-    """Names, facts, stored numbers and their list are there before torch could be."""
     code = f"""
 import sys
-for line in {LIGHT.strip().splitlines()}:
+for line in {light.splitlines()}:
     exec(line)
     assert "torch" not in sys.modules, line
 import ebmtut.tensor_checks

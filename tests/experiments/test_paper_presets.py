@@ -24,6 +24,7 @@ WITHOUT = {"pmp/persistent": NOTHING_RUN, "got/temperature-bound": NOTHING_RUN}
 DNFS = "ebmtut.experiments.dnfs"
 _PHOTOS = {"hidden": 4, "n_samples": 4}
 _SHORT = {"n_steps": 2, "batch_size": 4}
+_BITS = _SHORT | {"hidden": 4, "n_samples": 17, "n_chain_steps": 1}
 _FLOW = {"n_samples": 16}
 _DIGITS = {"source": "drawn"}
 _FACTORS = {"source": "small digits", "side": 8, "n_images": 40}
@@ -55,10 +56,7 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/interpolation": (("arcs",), _PHOTOS | _SHORT),
     "drl/inpainting": (("completions",), _PHOTOS),
     "drl/long-run": (("T1k",), _SHORT | {"hidden": 4}),
-    "drl/likelihood": (
-        ("bits",),
-        _SHORT | {"hidden": 4, "n_samples": 17, "n_chain_steps": 1},
-    ),
+    "drl/likelihood": (("bits",), _BITS),
     "drl/langevin-steps": (("K = 10",), _PHOTOS | _SHORT),
     "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (("recovery likelihood", "CIFAR-10"), _PHOTOS),

@@ -25,10 +25,12 @@ NO_CLOCK = {"clock": None}
 WORDS = {"OWN_CALLS": 2, "CALLS": 12, "ROUNDS": 7, "TURNED": False}
 WORDS |= {"POOLED": 4, "LANES": 32, "num_warps": 1}
 FREE = WORDS | NO_CLOCK
+ONE_PROGRAM = {"POOLED": 1, "LANES": 256, "num_warps": 8}
 GRAPH = [
     ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, c, "i64", N, N, N, N, WIDE)
     for c in ("constexpr", INTS)
 ]
+ALL_SITES = {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8}
 PAIRS = (*[FLOATS] * 6, *[INTS] * 4, N, N, N)
 EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, WIDE, N)
 TILE = min_plus.least_sums_tile
@@ -40,19 +42,11 @@ CLASSES = {"ROUNDS": 7, "maxnreg": 64}
 KERNELS = {
     "tile": (pairwise.tile_sweep, PAIRS, {"RENEW": True, "BLOCK": 32}),
     "site": (pairwise.site_sweep, EDGES, {"ALONE": False, "SITES": 8, "CHAINS": 64}),
-    "site alone": (
-        pairwise.site_sweep,
-        EDGES,
-        {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8},
-    ),
+    "site alone": (pairwise.site_sweep, EDGES, ALL_SITES),
     "lattice": (gibbs.word_sweep, LATTICE[0], FREE),
     "lattice by the clock": (gibbs.word_sweep, LATTICE[1], WORDS),
     "lattice in pieces": (gibbs.word_sweep, LATTICE[0], FREE | {"TURNED": True}),
-    "lattice alone": (
-        gibbs.word_sweep,
-        LATTICE[0],
-        FREE | {"POOLED": 1, "LANES": 256, "num_warps": 8},
-    ),
+    "lattice alone": (gibbs.word_sweep, LATTICE[0], FREE | ONE_PROGRAM),
     "graph": (gibbs.class_sweep, GRAPH[1], CLASSES | {"SITES": 8, "CHAINS": 64}),
     "graph alone": (
         gibbs.class_sweep,
