@@ -1,5 +1,6 @@
 """What all tests share: one thread each, and calls that keep to the signatures."""
 
+import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +54,15 @@ def _as_many_threads_as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+gc.disable()  # until tests run: modules are no garbage, and take long to search
+
+
+def pytest_collection_finish():
+    """From here on collect garbage, but only what tests leave."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item):

@@ -232,7 +232,7 @@ def test_a_check_uses_up_no_iterator() -> None:
 
 
 def test_objects_of_a_wrong_kind_are_an_input_error() -> None:
-    """Of whatever function promises one: no error of Python's own."""
+    """Of whatever function promises one; without anywidget, which is for widgets."""
     command = [sys.executable, "-m", "tests.wrong_kinds"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *wrong, last = done.stdout.splitlines()

@@ -129,13 +129,22 @@ def test_portions_of_messages_change_no_number(monkeypatch):
         assert torch.equal(one, other)
 
 
+def run_without_torch(words, folder):
+    """Run a program that compiles; torch takes seconds to import, and does not."""
+    (folder / "torch.py").touch()
+    known = {k: v for k, v in os.environ.items() if k != "JPY_PARENT_PID"}
+    where = folder, Path(_compiled.__file__).parents[1]
+    known["PYTHONPATH"] = os.pathsep.join(map(str, where))
+    known["NUMBA_CACHE_DIR"] = str(folder / "cache")
+    return subprocess.run(words, env=known, capture_output=True, text=True, check=True)
+
+
 def test_machine_code_is_compiled_anew_after_a_change_in_another_file(tmp_path):
     """Values, and how often each was read from the disk: only while nothing changed."""
     package = tmp_path / "ebmtut"
     package.mkdir()
     for name in ("__init__", "_compiled", "_compilation", "_digests"):
         shutil.copy(Path(_compiled.__file__).parent / f"{name}.py", package)
-    (tmp_path / "torch.py").touch()  # takes seconds to import, and compiles nothing
     head = "from ebmtut._compiled import compiled\n"
     (package / "outer.py").write_text(
         f"{head}from ebmtut.inner import inner\n@compiled\n"
@@ -144,14 +153,12 @@ def test_machine_code_is_compiled_anew_after_a_change_in_another_file(tmp_path):
     call = (
         "from ebmtut.outer import outer as f; print(f(0), *f.stats.cache_hits.values())"
     )
-    places = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     told = []
     for k in (1, 1, 2):
         inner = f"{head}@compiled\ndef inner(x):\n    return x + {k}\n"
         (package / "inner.py").write_text(inner)
         words = [sys.executable, "-c", call]
-        run = subprocess.run(words, env=os.environ | places, capture_output=True)
-        told.append(run.stdout.decode().split())
+        told.append(run_without_torch(words, tmp_path).stdout.split())
     assert told == [["1"], ["1", "1"], ["2"]]
 
 
@@ -180,7 +187,7 @@ from ebmtut import _compilation, _compiled
 def kernel(n):
     return n + 1
 
-kernel.__module__ = "ebmtut.samplers"
+kernel.__module__ = "ebmtut._compiled"
 _compilation._PATIENCE = 0.0
 assert _compiled.compiled(kernel)(1) == 2
 """
@@ -189,17 +196,8 @@ assert _compiled.compiled(kernel)(1) == 2
 def test_the_first_process_alone_says_so_and_once(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    known = {k: v for k, v in os.environ.items() if k != "JPY_PARENT_PID"}
-    said = [
-        subprocess.run(
-            [sys.executable, program],
-            env=known | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stderr.splitlines()
-        for _ in range(2)
-    ]
+    words = [sys.executable, program]
+    said = [run_without_torch(words, tmp_path).stderr.splitlines() for _ in range(2)]
     assert len(said[0]) == 1
     assert said[0][0].startswith("ebmtut: compiling kernels for this machine")
     assert str(tmp_path / "cache") in said[0][0]

@@ -2,7 +2,9 @@
 
 from dataclasses import fields, is_dataclass, replace
 
-__all__ = ["FEW", "NETWORKS", "cut"]
+from ebmtut.flows import simulate
+
+__all__ = ["FEW", "NETWORKS", "cut", "in_two_steps"]
 
 #: Fields of any configuration that decide how long a run takes, with small values.
 FEW = {
@@ -53,3 +55,8 @@ def cut(config, most=FEW, **exact):
             value = min(value, few) if isinstance(few, int) else few
         changes[name] = value
     return replace(config, **changes)
+
+
+def in_two_steps(flow, n_samples, n_steps, **options):
+    """Simulate a flow as asked, but in two steps."""
+    return simulate(flow, n_samples, 2, **options)

@@ -20,10 +20,10 @@ from ebmtut.experiments.got import coupling_1d
 from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS
 from ebmtut.experiments.pmp.deconvolution import PROTOCOLS
 from ebmtut.experiments.registry import available
-from ebmtut.flows import simulate
+from ebmtut.flows import flow_distributions
 from ebmtut.losses import RBM_METHODS
 from ebmtut.training import FlowConfig
-from tests.experiments.cuts import FEW, NETWORKS, cut
+from tests.experiments.cuts import FEW, NETWORKS, cut, in_two_steps
 from tests.pretended_gpu import pretended_gpu
 
 
@@ -119,8 +119,8 @@ def test_every_job_of_a_gpu_is_tried():
     assert {row.job for row in rows_of_a_gpu()} == tried
 
 
-def in_two_steps(flow, n_samples, n_steps, **options):
-    return simulate(flow, n_samples, 2, **options)
+def integrated_in_four_steps(flow, n_steps, **options):
+    return flow_distributions(flow, 4, **options)
 
 
 def trained_in_two_steps(**options):
@@ -149,6 +149,8 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, how, monkeypatch):
     # Five networks: sixty steps of training, and two evaluations each, in 64 steps.
     monkeypatch.setattr(networks, "PACE", dict.fromkeys(networks.PACE, 1))
     monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
+    monkeypatch.setattr(networks.flows, "flow_distributions", integrated_in_four_steps)
+    monkeypatch.setattr(pretrained_ebm, "N_TIMES", 4)
     monkeypatch.setattr(networks, "FlowConfig", trained_in_two_steps)
     for module in (recipes, pretrained_ebm, ebm_training):
         monkeypatch.setattr(module, "MLPEnergy", narrow)

@@ -3,9 +3,12 @@
 import importlib
 import json
 import math
+import multiprocessing
+import runpy
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -427,27 +430,40 @@ def helper(k):
 """
 
 
+def as_main(script, *words):
+    """Run a script; what it says goes to files beside it."""
+    sys.argv = [str(script), *map(str, words)]
+    out, err = (script.with_suffix(end).open("w") for end in (".out", ".err"))
+    with out, err, redirect_stdout(out), redirect_stderr(err):
+        runpy.run_path(str(script), run_name="__main__")
+
+
 def test_a_killed_run_goes_on_and_other_code_begins_anew(tmp_path):
     """The function is the same; what it calls is not: nothing old is mixed in."""
     script, log, folder = (tmp_path / name for name in ("row.py", "log", "kept"))
 
     def run(code):
         script.write_text(SCRIPT.format(code=code))
-        command = [sys.executable, script, log, folder]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        # In a fork, which has imported torch.
+        words = {"target": as_main, "args": (script, log, folder)}
+        process = multiprocessing.get_context("fork").Process(**words)
+        process.start()
+        process.join()
+        said = (script.with_suffix(end).read_text() for end in (".out", ".err"))
+        return process.exitcode, *said
 
-    assert run(KILLS).returncode == -9
+    assert run(KILLS)[0] == -9
     assert log.read_text().split() == ["0", "1", "2", "3"]
     assert len(list(folder.glob("*.safetensors"))) == 3
     # Were it the same code, it would die again.
-    done = run("def helper(k):\n    return k + SHIFT\n\nSHIFT = 10\n")
-    assert json.loads(done.stdout) == [k + 10 for k in range(6)]
-    assert "3 kept outcomes are of other code or arguments" in done.stderr
+    _, out, err = run("def helper(k):\n    return k + SHIFT\n\nSHIFT = 10\n")
+    assert json.loads(out) == [k + 10 for k in range(6)]
+    assert "3 kept outcomes are of other code or arguments" in err
     assert len(log.read_text().split()) == 4 + 6
     # A comment is no other code.
-    done = run("def helper(k):\n    # as before\n    return k + SHIFT\n\nSHIFT = 10\n")
+    code = "def helper(k):\n    # as before\n    return k + SHIFT\n\nSHIFT = 10\n"
+    assert run(code) == (0, out, "")
     assert len(log.read_text().split()) == 4 + 6
-    assert done.stderr == ""
 
 
 def slowly(seed, k, log, checkpoint=None):

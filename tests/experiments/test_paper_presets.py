@@ -22,8 +22,9 @@ NOTHING_RUN = "the paper runs nothing here"
 WITHOUT = {"pmp/persistent": NOTHING_RUN, "got/temperature-bound": NOTHING_RUN}
 
 DNFS = "ebmtut.experiments.dnfs"
-_PHOTOS = {"hidden": 4, "n_samples": 16}
+_PHOTOS = {"hidden": 4, "n_samples": 4}
 _SHORT = {"n_steps": 2, "batch_size": 4}
+_BITS = _SHORT | {"hidden": 4, "n_samples": 17, "n_chain_steps": 1}
 _FLOW = {"n_samples": 16}
 _DIGITS = {"source": "drawn"}
 _FACTORS = {"source": "small digits", "side": 8, "n_images": 40}
@@ -55,7 +56,7 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/interpolation": (("arcs",), _PHOTOS | _SHORT),
     "drl/inpainting": (("completions",), _PHOTOS),
     "drl/long-run": (("T1k",), _SHORT | {"hidden": 4}),
-    "drl/likelihood": (("bits",), _SHORT | {"hidden": 4, "n_chain_steps": 1}),
+    "drl/likelihood": (("bits",), _BITS),
     "drl/langevin-steps": (("K = 10",), _PHOTOS | _SHORT),
     "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (("recovery likelihood", "CIFAR-10"), _PHOTOS),
@@ -104,7 +105,7 @@ def few_photographs(monkeypatch, few_images):
 @pytest.mark.parametrize("id", CUTS)
 @pytest.mark.usefixtures("few_photographs", "few_points")
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch):
-    # What no configuration says: held-out images, trajectories, states of a batch.
+    # What no configuration says: held-out images, trajectories, batches, times.
     images = ed_images.binary_images("MNIST 28x28")
     images = images._replace(held_out=images.held_out[:16])
     monkeypatch.setattr(ed_images, "binary_images", {"MNIST 28x28": images}.get)
@@ -116,6 +117,7 @@ def test_a_job_runs_at_the_papers_shape(id, monkeypatch):
     for module in ("ising_learning", "ebm_training"):
         few = partial(FlowFollower, n_times=2, n_rows=4)
         monkeypatch.setattr(f"{DNFS}.{module}.FlowFollower", few)
+    monkeypatch.setattr(f"{DNFS}.pretrained_ebm.N_TIMES", 4)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)

@@ -22,70 +22,41 @@ FLOATS, INTS, N = "*fp32", "*i32", "i32"
 WIDE = "i32 by 16"
 LATTICE = [(*[INTS] * 4, c, "i64", N, N, N, N, N) for c in ("constexpr", INTS)]
 NO_CLOCK = {"clock": None}
-WORDS = {
-    "OWN_CALLS": 2,
-    "CALLS": 12,
-    "ROUNDS": 7,
-    "POOLED": 4,
-    "LANES": 32,
-    "num_warps": 1,
-}
+WORDS = {"OWN_CALLS": 2, "CALLS": 12, "ROUNDS": 7, "TURNED": False}
+WORDS |= {"POOLED": 4, "LANES": 32, "num_warps": 1}
+FREE = WORDS | NO_CLOCK
+ONE_PROGRAM = {"POOLED": 1, "LANES": 256, "num_warps": 8}
 GRAPH = [
     ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, c, "i64", N, N, N, N, WIDE)
     for c in ("constexpr", INTS)
 ]
+ALL_SITES = {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8}
+PAIRS = (*[FLOATS] * 6, *[INTS] * 4, N, N, N)
 EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, WIDE, N)
 TILE = min_plus.least_sums_tile
 # Launches are compiled for a number of parts of 1, and for any other.
 SUMS = (*[FLOATS] * 3, N, N, N, "constexpr", N)
 DOUBLE = (*["*fp64"] * 3, *SUMS[3:])
+ONE, PART = {"parts": 1}, {"N_M": 32, "num_warps": 1}
+CLASSES = {"ROUNDS": 7, "maxnreg": 64}
 KERNELS = {
-    "tile": (
-        pairwise.tile_sweep,
-        (*[FLOATS] * 6, *[INTS] * 4, N, N, N),
-        {"RENEW": True, "BLOCK": 32},
-    ),
+    "tile": (pairwise.tile_sweep, PAIRS, {"RENEW": True, "BLOCK": 32}),
     "site": (pairwise.site_sweep, EDGES, {"ALONE": False, "SITES": 8, "CHAINS": 64}),
-    "site alone": (
-        pairwise.site_sweep,
-        EDGES,
-        {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8},
-    ),
-    "lattice": (gibbs.word_sweep, LATTICE[0], WORDS | NO_CLOCK | {"TURNED": False}),
-    "lattice by the clock": (gibbs.word_sweep, LATTICE[1], WORDS | {"TURNED": False}),
-    "lattice in pieces": (
-        gibbs.word_sweep,
-        LATTICE[0],
-        WORDS | NO_CLOCK | {"TURNED": True},
-    ),
-    "lattice alone": (
-        gibbs.word_sweep,
-        LATTICE[0],
-        WORDS | NO_CLOCK | {"TURNED": False, "POOLED": 1, "LANES": 256, "num_warps": 8},
-    ),
-    "graph": (
-        gibbs.class_sweep,
-        GRAPH[1],
-        {"ROUNDS": 7, "SITES": 8, "CHAINS": 64, "maxnreg": 64},
-    ),
+    "site alone": (pairwise.site_sweep, EDGES, ALL_SITES),
+    "lattice": (gibbs.word_sweep, LATTICE[0], FREE),
+    "lattice by the clock": (gibbs.word_sweep, LATTICE[1], WORDS),
+    "lattice in pieces": (gibbs.word_sweep, LATTICE[0], FREE | {"TURNED": True}),
+    "lattice alone": (gibbs.word_sweep, LATTICE[0], FREE | ONE_PROGRAM),
+    "graph": (gibbs.class_sweep, GRAPH[1], CLASSES | {"SITES": 8, "CHAINS": 64}),
     "graph alone": (
         gibbs.class_sweep,
         GRAPH[0],
-        NO_CLOCK
-        | {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
+        NO_CLOCK | CLASSES | {"SITES": 256, "CHAINS": 4, "num_warps": 8},
     ),
-    "min plus": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 64, "num_warps": 1}),
-    "min plus small": (TILE, SUMS, {"parts": 1, "N_M": 32, "N_I": 32, "num_warps": 1}),
-    "min plus double": (
-        TILE,
-        DOUBLE,
-        {"parts": 1, "N_M": 32, "N_I": 32, "num_warps": 1},
-    ),
-    "min plus in parts": (
-        TILE,
-        (*[FLOATS] * 3, *[N] * 5),
-        {"N_M": 32, "N_I": 64, "num_warps": 1},
-    ),
+    "min plus": (TILE, SUMS, ONE | PART | {"N_I": 64}),
+    "min plus small": (TILE, SUMS, ONE | PART | {"N_I": 32}),
+    "min plus double": (TILE, DOUBLE, ONE | PART | {"N_I": 32}),
+    "min plus in parts": (TILE, (*[FLOATS] * 3, *[N] * 5), PART | {"N_I": 64}),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
@@ -141,17 +112,13 @@ def resources(kernel, types, constants):
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(made.asm["cubin"])
         file.flush()
-        text, listing = (
-            subprocess.run(
-                (CUOBJDUMP, what, file.name), capture_output=True, text=True, check=True
-            ).stdout
-            for what in ("--dump-resource-usage", "--dump-sass")
-        )
+        words = (CUOBJDUMP, "--dump-resource-usage", "--dump-sass", file.name)
+        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     found = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
     spilt = int(found["STACK"]) + int(found["LOCAL"])
     ptx = made.asm["ptx"]
     ahead = ptx.count("ld.global.nc") + ptx.count("cp.async")
-    code = re.findall(r"/\*([0-9a-f]{4,})\*/\s+([^;/]+);", listing)
+    code = re.findall(r"/\*([0-9a-f]{4,})\*/\s+([^;/]+);", text)
     code = [(int(at, 16), text) for at, text in code if text.strip() != "NOP"]
     whole, loop = counts([text for _, text in code]), counts(innermost(code))
     return int(found["REG"]), spilt, ptx.count("bar.sync"), ahead, *whole, *loop

@@ -1,7 +1,6 @@
 """One script a widget, made of modules that import each other."""
 
 import importlib
-import subprocess
 import sys
 import tomllib
 
@@ -23,18 +22,6 @@ def test_without_anywidget_an_extra_is_named_that_brings_it(monkeypatch):
     for extra in ("sweep", "book"):
         named = project["optional-dependencies"][extra]
         assert any(line.startswith("anywidget") for line in named)
-
-
-def test_the_package_but_its_widgets_is_imported_without_anywidget() -> None:
-    code = """
-import importlib, pkgutil, sys
-sys.modules["anywidget"] = None
-import ebmtut
-for module in pkgutil.walk_packages(ebmtut.__path__, "ebmtut."):
-    if not module.name.startswith("ebmtut.widgets"):
-        importlib.import_module(module.name)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_imported_comes_first_and_once(tmp_path, monkeypatch):
