@@ -332,14 +332,12 @@ class PairwiseGraph(Energy):
 def _pack_pairs(raw, weight):  # type: ignore[no-untyped-def]
     """Write (raw_ij + raw_ji) / 2 for i < j, row by row, as `symmetric_part`."""
     n = len(raw)
-    # In tiles, so that a line of the cache is read once on its way down a column; in
-    # high ones, so that many lines are on their way at once.
+    # In tiles, whose lines of the cache are read once and many at a time.
     for top in range(0, n, 16):
         for left in range(top, n, 128):
             for i in range(top, min(top + 16, n)):
                 before, row = i * (2 * n - i - 1) // 2 - i - 1, np.uint64(i)
                 for column in range(max(left, i + 1), min(left + 128, n)):
-                    # Unsigned indices spare a test for negative ones.
                     j, pair = np.uint64(column), np.uint64(before + column)
                     weight[pair] = raw[row, j] / 2 + raw[j, row] / 2
 
