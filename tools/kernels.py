@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ from tools.paths import ROOT
 
 # What is not installed is left out. Torch imports its _dynamo at the first optimizer.
 IMPORTED = (
-    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch._dynamo", "numba", "pandas"),
-    *("scipy.optimize", "scipy.stats", "anywidget", "sklearn.datasets", "ot"),
-    *("networkx", "ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses", "ebmtut.data"),
-    *("ebmtut.experiments.runs", "ebmtut.results", "ebmtut.samplers"),
+    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch._dynamo", "pandas", "ot"),
+    *("scipy.optimize", "scipy.stats", "anywidget", "sklearn.datasets", "networkx"),
+    *("ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses", "ebmtut.results"),
+    *("ebmtut.data", "ebmtut.experiments.runs", "ebmtut.samplers", "tools.numba_ready"),
 )
 
 # As a kernel sets it, but before matplotlib is imported.
@@ -61,8 +62,12 @@ def forked_kernels() -> Iterator[None]:
         ready.recv()  # it has its own group of processes, to which signals go
         return _Forked(process)
 
+    # What it imports is looked for here, too.
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with mock.patch.dict(os.environ, BACKEND, PYTHONPATH=path):
+        forkserver.ensure_running()
     where = "jupyter_client.provisioning.local_provisioner.launch_kernel"
-    with mock.patch.dict(os.environ, BACKEND), mock.patch(where, launch):
+    with mock.patch(where, launch):
         yield
 
 
