@@ -112,7 +112,6 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     A process executes several: to start one and to import what it needs takes seconds.
     """
     failures: list[str] = []
-    spawn = multiprocessing.get_context("spawn")
     n_cores = os.cpu_count() or 1
     workers = max(1, min(jobs or n_cores, len(runs)))
     # A notebook starts processes for its runs only on cores that no other one has:
@@ -120,7 +119,7 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     own_cores = {"LOKY_MAX_CPU_COUNT": str(max(1, n_cores // workers))}
     with (
         mock.patch.dict(os.environ, ONE_THREAD | own_cores),
-        ProcessPoolExecutor(workers, spawn) as pool,
+        ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
         several = len(runs) > 1

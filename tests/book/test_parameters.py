@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import nbformat
+import papermill
 import pytest
 import yaml
 
@@ -32,8 +33,6 @@ def table() -> dict[str, list[dict[str, Any]]]:
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
-    import papermill
-
     found = papermill.inspect_notebook(str(notebook))
     return {name: yaml.safe_load(about["default"]) for name, about in found.items()}
 
@@ -75,9 +74,7 @@ def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, Any]]:
             name, words = call.args[0], {k.arg: k.value for k in call.keywords}
             for end in {"low", "high"} & words.keys():
                 value = words[end]
-                names = any(
-                    isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value)
-                )
+                names = any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(value))
                 is_open = f"include_{end}" in words
                 if not isinstance(name, ast.Constant) or names or is_open:
                     continue
@@ -169,8 +166,8 @@ def test_other_parameters(table, tmp_path):
             tags = [cell["metadata"].get("tags", ()) for cell in content["cells"]]
             checks = 1 + next(k for k, own in enumerate(tags) if "parameters" in own)
             del content["cells"][checks + 1 :]
-        target = tmp_path / "executed" / name
-        runs[name] = Run(notebook, target, first, content, drafts=True)
+        where = tmp_path / "executed" / name
+        runs[name] = Run(notebook, where, first, content, drafts=True)
     run_all([*runs.values()])
     for name, run in runs.items():
         content = swept(run.source)
@@ -186,8 +183,8 @@ def test_other_parameters(table, tmp_path):
                 f"{name} prints the same numbers with another seed"
             )
         if any(re.search(r"\brecord\(", cell.source) for cell in stored.cells):
-            recorded = Path(run.parameters["results_dir"]).rglob("*.json")
-            assert list(recorded), f"{name} recorded nothing"
+            folder = Path(run.parameters["results_dir"])
+            assert [*folder.rglob("*.json")], f"{name} recorded nothing"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

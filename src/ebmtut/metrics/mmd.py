@@ -36,8 +36,7 @@ def _distances(
     # Half precision has too few digits for counts beyond some hundreds.
     dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     x, y = x.to(dtype), y.to(dtype)
-    ones = x.sum(1)[:, None] + y.sum(1)
-    return torch.addmm(ones, x, y.T, alpha=-2.0)
+    return torch.addmm(x.sum(1)[:, None] + y.sum(1), x, y.T, alpha=-2.0)
 
 
 @torch.no_grad()
