@@ -100,19 +100,20 @@ def test_the_ends_of_every_range_are_tried(table):
 
 #: Cells that take long and name no parameter but the seed: with further values, which
 #: leave the seed, they would do what they do with the defaults.
-SAME_AGAIN = {"book/ed/index.ipynb": "ed-use", "book/pmp/index.ipynb": "code-14"}
-#: A cell that takes long and names nothing that the first set changes.
-SAME_AT_ONCE = {"book/ed/notes.ipynb": "notes-eb-gfn"}
+SAME_AGAIN = {"book/ed/index.ipynb": ["ed-use"], "book/pmp/index.ipynb": ["code-14"]}
+#: Cells that take long and name nothing that the first set changes.
+SAME_AT_ONCE = {"book/ed/notes.ipynb": ["notes-eb-gfn"]}
+SAME_AT_ONCE["book/drl/notes.ipynb"] = ["notes-plane-7", "baa113da"]
 
 
-def without(cells: list[dict[str, Any]], id: str | None) -> list[dict[str, Any]]:
-    return [cell for cell in cells if cell["id"] != id]
+def without(cells: list[dict[str, Any]], ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [cell for cell in cells if cell["id"] not in ids]
 
 
 def test_what_is_not_run_again_would_be_the_same(table):
-    for name, id in (SAME_AGAIN | SAME_AT_ONCE).items():
-        (cell,) = [c for c in swept(NOTEBOOKS[name])["cells"] if c["id"] == id]
-        tree = ast.walk(ast.parse("".join(cell["source"])))
+    for name, ids in (SAME_AGAIN | SAME_AT_ONCE).items():
+        cells = {c["id"]: c["source"] for c in swept(NOTEBOOKS[name])["cells"]}
+        tree = ast.walk(ast.parse("\n".join("".join(cells[id]) for id in ids)))
         names = {node.id for node in tree if isinstance(node, ast.Name)}
         first, *further = table[name]
         others = defaults(NOTEBOOKS[name]).keys() - {"seed"}
@@ -129,10 +130,10 @@ def one_after_another(
     start and imports take longer than the cells of most pages here.
     """
     content, name = swept(notebook), str(notebook.relative_to(ROOT))
-    content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
+    content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name, ()))
     code = [
         cell
-        for cell in without(content["cells"], SAME_AGAIN.get(name))
+        for cell in without(content["cells"], SAME_AGAIN.get(name, ()))
         if cell["cell_type"] == "code"
         and INSTALL not in cell["metadata"].get("tags", ())
     ]
@@ -171,7 +172,7 @@ def test_other_parameters(table, tmp_path):
     run_all([*runs.values()])
     for name, run in runs.items():
         content = swept(run.source)
-        content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
+        content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name, ()))
         stored = nbformat.reads(json.dumps(content), as_version=4)
         now = nbformat.read(run.target, as_version=4)
         # One cell more, which holds the parameters; what follows is of further sets.
