@@ -43,6 +43,7 @@ LONG = [
     )
 ]
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
+DRAFTS = ("--InlineBackend.print_figure_kwargs={'bbox_inches': None, 'dpi': 40}",)
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")
 }
@@ -60,6 +61,7 @@ class Run:
     target: Path
     parameters: Mapping[str, Any] = field(default_factory=dict)
     content: Mapping[str, Any] | None = None
+    drafts: bool = False  # figures that nobody sees are drawn once, in few pixels
 
 
 def run_notebook(run: Run, forked: bool = True) -> float:
@@ -86,7 +88,7 @@ def run_notebook(run: Run, forked: bool = True) -> float:
             request_save_on_cell_execute=False,  # an error is saved all the same
             execution_timeout=CELL_TIMEOUT,
             start_timeout=180,
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            extra_arguments=["--IPKernelApp.log_level=ERROR", *DRAFTS * run.drafts],
         )
     return time.perf_counter() - started
 
@@ -110,7 +112,6 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     A process executes several: to start one and to import what it needs takes seconds.
     """
     failures: list[str] = []
-    spawn = multiprocessing.get_context("spawn")
     n_cores = os.cpu_count() or 1
     workers = max(1, min(jobs or n_cores, len(runs)))
     # A notebook starts processes for its runs only on cores that no other one has:
@@ -118,7 +119,7 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     own_cores = {"LOKY_MAX_CPU_COUNT": str(max(1, n_cores // workers))}
     with (
         mock.patch.dict(os.environ, ONE_THREAD | own_cores),
-        ProcessPoolExecutor(workers, spawn) as pool,
+        ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
         several = len(runs) > 1

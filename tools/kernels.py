@@ -1,8 +1,7 @@
 """Start kernels by forking a process that has imported what most pages need.
 
-To import torch, numba, matplotlib and the package takes a kernel about as long as the
-cells of many a page. No cell has run in the process that is forked, and a page still
-has to import each name that it uses, so that it prints what it prints in Jupyter.
+Imports take a kernel about as long as the cells of many a page. No cell has run in the
+process that is forked, and a page still imports each name that it uses, as in Jupyter.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,11 @@ from tools.paths import ROOT
 
 # What is not installed is left out. Torch imports its _dynamo at the first optimizer.
 IMPORTED = (
-    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch._dynamo", "numba", "pandas"),
-    *("scipy.optimize", "scipy.stats", "anywidget", "sklearn.datasets", "ot"),
-    *("networkx", "ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses", "ebmtut.data"),
-    *("ebmtut.experiments.runs", "ebmtut.results", "ebmtut.samplers"),
+    *("ipykernel.kernelapp", "matplotlib.pyplot", "torch._dynamo", "pandas", "ot"),
+    *("scipy.optimize", "scipy.stats", "anywidget", "sklearn.datasets", "networkx"),
+    *("ebmtut.plotting", "ebmtut.widgets", "ebmtut.losses", "ebmtut.results"),
+    *("ebmtut.data", "ebmtut.experiments.runs", "ebmtut.samplers", "tools.numba_ready"),
 )
-
-# As a kernel sets it, but before matplotlib is imported.
-BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 def can_fork() -> bool:
@@ -61,8 +58,13 @@ def forked_kernels() -> Iterator[None]:
         ready.recv()  # it has its own group of processes, to which signals go
         return _Forked(process)
 
+    # The backend is the one that a kernel sets, but before matplotlib is imported.
+    inline = "module://matplotlib_inline.backend_inline"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # for tools
+    with mock.patch.dict(os.environ, MPLBACKEND=inline, PYTHONPATH=path):
+        forkserver.ensure_running()
     where = "jupyter_client.provisioning.local_provisioner.launch_kernel"
-    with mock.patch.dict(os.environ, BACKEND), mock.patch(where, launch):
+    with mock.patch(where, launch):
         yield
 
 

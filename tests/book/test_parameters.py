@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import nbformat
+import papermill
 import pytest
 import yaml
 
@@ -32,8 +33,6 @@ def table() -> dict[str, list[dict[str, Any]]]:
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
-    import papermill
-
     found = papermill.inspect_notebook(str(notebook))
     return {name: yaml.safe_load(about["default"]) for name, about in found.items()}
 
@@ -75,9 +74,7 @@ def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, Any]]:
             name, words = call.args[0], {k.arg: k.value for k in call.keywords}
             for end in {"low", "high"} & words.keys():
                 value = words[end]
-                names = any(
-                    isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value)
-                )
+                names = any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(value))
                 is_open = f"include_{end}" in words
                 if not isinstance(name, ast.Constant) or names or is_open:
                     continue
@@ -103,19 +100,20 @@ def test_the_ends_of_every_range_are_tried(table):
 
 #: Cells that take long and name no parameter but the seed: with further values, which
 #: leave the seed, they would do what they do with the defaults.
-SAME_AGAIN = {"book/ed/index.ipynb": "ed-use", "book/pmp/index.ipynb": "code-14"}
-#: A cell that takes long and names nothing that the first set changes.
-SAME_AT_ONCE = {"book/ed/notes.ipynb": "notes-eb-gfn"}
+SAME_AGAIN = {"book/ed/index.ipynb": ["ed-use"], "book/pmp/index.ipynb": ["code-14"]}
+#: Cells that take long and name nothing that the first set changes.
+SAME_AT_ONCE = {"book/ed/notes.ipynb": ["notes-eb-gfn"]}
+SAME_AT_ONCE["book/drl/notes.ipynb"] = ["notes-plane-7", "baa113da"]
 
 
-def without(cells: list[dict[str, Any]], id: str | None) -> list[dict[str, Any]]:
-    return [cell for cell in cells if cell["id"] != id]
+def without(cells: list[dict[str, Any]], ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [cell for cell in cells if cell["id"] not in ids]
 
 
 def test_what_is_not_run_again_would_be_the_same(table):
-    for name, id in (SAME_AGAIN | SAME_AT_ONCE).items():
-        (cell,) = [c for c in swept(NOTEBOOKS[name])["cells"] if c["id"] == id]
-        tree = ast.walk(ast.parse("".join(cell["source"])))
+    for name, ids in (SAME_AGAIN | SAME_AT_ONCE).items():
+        cells = {c["id"]: c["source"] for c in swept(NOTEBOOKS[name])["cells"]}
+        tree = ast.walk(ast.parse("\n".join("".join(cells[id]) for id in ids)))
         names = {node.id for node in tree if isinstance(node, ast.Name)}
         first, *further = table[name]
         others = defaults(NOTEBOOKS[name]).keys() - {"seed"}
@@ -132,10 +130,10 @@ def one_after_another(
     start and imports take longer than the cells of most pages here.
     """
     content, name = swept(notebook), str(notebook.relative_to(ROOT))
-    content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
+    content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name, ()))
     code = [
         cell
-        for cell in without(content["cells"], SAME_AGAIN.get(name))
+        for cell in without(content["cells"], SAME_AGAIN.get(name, ()))
         if cell["cell_type"] == "code"
         and INSTALL not in cell["metadata"].get("tags", ())
     ]
@@ -169,11 +167,12 @@ def test_other_parameters(table, tmp_path):
             tags = [cell["metadata"].get("tags", ()) for cell in content["cells"]]
             checks = 1 + next(k for k, own in enumerate(tags) if "parameters" in own)
             del content["cells"][checks + 1 :]
-        runs[name] = Run(notebook, tmp_path / "executed" / name, first, content)
+        where = tmp_path / "executed" / name
+        runs[name] = Run(notebook, where, first, content, drafts=True)
     run_all([*runs.values()])
     for name, run in runs.items():
         content = swept(run.source)
-        content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name))
+        content["cells"] = without(content["cells"], SAME_AT_ONCE.get(name, ()))
         stored = nbformat.reads(json.dumps(content), as_version=4)
         now = nbformat.read(run.target, as_version=4)
         # One cell more, which holds the parameters; what follows is of further sets.
@@ -185,8 +184,8 @@ def test_other_parameters(table, tmp_path):
                 f"{name} prints the same numbers with another seed"
             )
         if any(re.search(r"\brecord\(", cell.source) for cell in stored.cells):
-            recorded = Path(run.parameters["results_dir"]).rglob("*.json")
-            assert list(recorded), f"{name} recorded nothing"
+            folder = Path(run.parameters["results_dir"])
+            assert [*folder.rglob("*.json")], f"{name} recorded nothing"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

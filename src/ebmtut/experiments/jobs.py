@@ -80,8 +80,10 @@ def run_jobs(
             raise InputError(f"a job's name must be a file's name, got {name!r}")
     maker: Callable[..., Any] = function if batch is None else batch
     options = batch_options or {}
+    # To follow the code takes longer than many a job, and only a folder needs it.
     identities = {
-        name: _identity(maker, name, {**args, **options}) for name, args in jobs.items()
+        name: _identity(maker, name, {**args, **options})
+        for name, args in ({} if folder is None else jobs).items()
     }
     outcomes = _kept(folder, identities, label)
     waiting = [name for name in jobs if name not in outcomes]
@@ -90,8 +92,8 @@ def run_jobs(
     whole = {} if batch is None else {BATCH: identities}
     states = {
         name: folder / "parts" / f"{name}-{json_digest(identity)[:16]}.safetensors"
-        for name, identity in (whole or {n: identities[n] for n in waiting}).items()
-        if folder is not None and has_state
+        for name, identity in (whole or identities).items()
+        if folder is not None and has_state and name not in outcomes
     }
     commit = git_commit() if waiting else ""
     failures: list[Exception] = []
@@ -122,7 +124,8 @@ def run_jobs(
         for name, back in results() if waiting else ():
             if isinstance(back, Outcome):
                 back.commit = commit
-                _save(folder, name, identities[name], back)
+                if folder is not None:
+                    _save(folder, name, identities[name], back)
                 if name in states:
                     _remove(states[name])
                 outcomes[name] = back
@@ -319,14 +322,13 @@ def _kept(
 
 
 def _save(
-    folder: Path | None, name: str, identity: Mapping[str, Any], outcome: Outcome
+    folder: Path, name: str, identity: Mapping[str, Any], outcome: Outcome
 ) -> None:
-    if folder is not None:
-        tensors = {k: torch.from_numpy(v) for k, v in outcome.arrays.items()}
-        meta = {
-            **identity,
-            "scalars": outcome.scalars,
-            "commit": outcome.commit,
-            "seconds": outcome.seconds,
-        }
-        save_checkpoint(folder / f"{name}.safetensors", tensors, meta)
+    tensors = {k: torch.from_numpy(v) for k, v in outcome.arrays.items()}
+    meta = {
+        **identity,
+        "scalars": outcome.scalars,
+        "commit": outcome.commit,
+        "seconds": outcome.seconds,
+    }
+    save_checkpoint(folder / f"{name}.safetensors", tensors, meta)

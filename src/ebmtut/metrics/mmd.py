@@ -24,7 +24,7 @@ STATISTICS = ("u", "v")
 def hamming_distances(
     x: Float[Tensor, "n_x n_sites"], y: Float[Tensor, "n_y n_sites"]
 ) -> Float[Tensor, "n_x n_y"]:
-    """Numbers of differing sites of all pairs of rows, by two matrix products."""
+    """Numbers of differing sites of all pairs of rows, by a matrix product."""
     check_bits("x", x)
     check_bits("y", y, x.shape[1])
     return _distances(x, y)
@@ -36,7 +36,7 @@ def _distances(
     # Half precision has too few digits for counts beyond some hundreds.
     dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     x, y = x.to(dtype), y.to(dtype)
-    return x @ (1.0 - y).T + (1.0 - x) @ y.T
+    return torch.addmm(x.sum(1)[:, None] + y.sum(1), x, y.T, alpha=-2.0)
 
 
 @torch.no_grad()
@@ -63,7 +63,7 @@ def _kernel_mean(
     total = 0.0
     for part in x.split(block):
         for other in y.split(block):
-            kernel = (-rate * _distances(part, other)).exp()
+            kernel = _distances(part, other).mul_(-rate).exp_()
             total += float(kernel.sum(dtype=torch.float64))
     return total / (len(x) * len(y))
 
