@@ -217,7 +217,7 @@ EXPERIMENT = Experiment(
     id="dnfs/networks",
     title="Locally equivariant networks",
     presets={
-        "quick": NetworkConfig(n_steps=80, n_seeds=1, n_samples=200),
+        "quick": NetworkConfig(n_steps=80, n_seeds=1, n_samples=500),
         "full": NetworkConfig(side=5, n_steps=250),
         # leTF's sizes, the steps and the clipping are those of Appendix E.1; the widths
         # of the other networks, the trajectories and the samples are our choice.
