@@ -20,8 +20,8 @@ def rmse(estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]) -> flo
     --------
     >>> import torch
     >>> from ebmtut.metrics import rmse
-    >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
-    1.4142135623730951
+    >>> round(rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0])), 3)
+    1.414
     """
     check_type("truth", truth, Tensor)
     check_shape("estimate", estimate, truth.shape)
