@@ -18,7 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,32 +64,29 @@ class Run:
     drafts: bool = False  # figures that nobody sees are drawn once, in few pixels
 
 
-def run_notebook(run: Run, forked: bool = True) -> float:
+def run_notebook(run: Run) -> float:
     """Execute one notebook, write the copy and return how many seconds it took.
 
-    A forked kernel is ready at once where the process has executed another notebook;
-    before the first it imports what any page may need. The kernel starts in the
-    notebook's own folder, as it does in Jupyter. Papermill changes the working
-    directory of the whole process for that long, which is why `run_all` computes in
-    processes, not in threads.
+    The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill's
+    own argument for that would change the folder of the whole process, all threads of
+    which execute notebooks.
     """
     run.target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if run.content is not None:
         run.target.write_text(json.dumps(run.content), "utf-8")
-    with forked_kernels() if forked else nullcontext():
-        papermill.execute_notebook(
-            str((run.source if run.content is None else run.target).resolve()),
-            str(run.target.resolve()),
-            parameters=dict(run.parameters),
-            cwd=str(run.source.resolve().parent),
-            kernel_name="python3",
-            progress_bar=False,
-            request_save_on_cell_execute=False,  # an error is saved all the same
-            execution_timeout=CELL_TIMEOUT,
-            start_timeout=180,
-            extra_arguments=["--IPKernelApp.log_level=ERROR", *DRAFTS * run.drafts],
-        )
+    papermill.execute_notebook(
+        str((run.source if run.content is None else run.target).resolve()),
+        str(run.target.resolve()),
+        parameters=dict(run.parameters),
+        resources={"metadata": {"path": str(run.source.resolve().parent)}},
+        kernel_name="python3",
+        progress_bar=False,
+        request_save_on_cell_execute=False,  # an error is saved all the same
+        execution_timeout=CELL_TIMEOUT,
+        start_timeout=180,
+        extra_arguments=["--IPKernelApp.log_level=ERROR", *DRAFTS * run.drafts],
+    )
     return time.perf_counter() - started
 
 
@@ -107,9 +104,10 @@ def execute_all(
 
 
 def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
-    """Execute notebooks, the longest first; whichever process is free takes the next.
+    """Execute notebooks, the longest first; whichever thread is free takes the next.
 
-    A process executes several: to start one and to import what it needs takes seconds.
+    The kernels of several are forks of one process, which imports what any page may
+    need; one notebook has a kernel of its own.
     """
     failures: list[str] = []
     n_cores = os.cpu_count() or 1
@@ -119,24 +117,30 @@ def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     own_cores = {"LOKY_MAX_CPU_COUNT": str(max(1, n_cores // workers))}
     with (
         mock.patch.dict(os.environ, ONE_THREAD | own_cores),
-        ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool,
+        forked_kernels() if len(runs) > 1 else nullcontext(),
+        ThreadPoolExecutor(workers) as pool,
         tqdm(total=len(runs), desc="notebooks", unit="nb") as bar,
     ):
-        several = len(runs) > 1
         pending = {
-            pool.submit(run_notebook, run, several): "/".join(run.source.parts[-2:])
+            pool.submit(run_notebook, run): "/".join(run.source.parts[-2:])
             for run in sorted(runs, key=lambda run: run.source not in LONG)
         }
-        for future in as_completed(pending):
-            name = pending[future]
-            error = future.exception()
-            if error is None:
-                tqdm.write(f"  {future.result():6.1f} s  {name}")
-            else:
-                why = unstyle(str(error)).strip() or type(error).__name__
-                failures.append(f"{name} failed:\n{why}")
-                tqdm.write(f"  FAILED    {name}")
-            bar.update()
+        try:
+            for future in as_completed(pending):
+                name = pending[future]
+                error = future.exception()
+                if error is None:
+                    tqdm.write(f"  {future.result():6.1f} s  {name}")
+                else:
+                    why = unstyle(str(error)).strip() or type(error).__name__
+                    failures.append(f"{name} failed:\n{why}")
+                    tqdm.write(f"  FAILED    {name}")
+                bar.update()
+        except BaseException:  # Ctrl-C, which threads do not hear
+            pool.shutdown(wait=False, cancel_futures=True)
+            for kernel in multiprocessing.active_children():
+                kernel.kill()
+            raise
     if failures:
         raise ExecutionError("\n\n".join(failures))
 

@@ -30,7 +30,8 @@ def test_a_forked_kernel_answers_as_another_does(tmp_path, monkeypatch):
     outputs = []
     for forks in (True, False):
         monkeypatch.setattr(kernels, "can_fork", lambda forks=forks: forks)
-        run_notebook(Run(source, tmp_path / f"{forks}.ipynb"))
+        with kernels.forked_kernels():
+            run_notebook(Run(source, tmp_path / f"{forks}.ipynb"))
         done = nbformat.read(tmp_path / f"{forks}.ipynb", as_version=4)
         outputs.append([cell.outputs for cell in done.cells])
     assert outputs[0] == outputs[1]
