@@ -80,28 +80,24 @@ def quality_table(result: Result, column: str) -> Table:
     words = "Rows in italics are baselines or exact." if "null" in kinds else ""
     return Table(
         table,
-        caption=f"{column}: log Z is {exact['log Z']:.3f}. Standard errors over runs, "
-        f"where there are several. {words}".rstrip(),
+        caption=f"{_title(result, column)}: log Z is {exact['log Z']:.3f}. Standard "
+        f"errors over runs, where there are several. {words}".rstrip(),
         kinds=[*kinds, "exact"],
         digits=4,
     )
 
 
-def couplings_table(result: Result, methods: Sequence[str]) -> Table:
-    """Set ESS and unweighted energy beside each other at every coupling."""
-    table: dict[str, list[Cell]] = {"method": [*(SHOWN.get(m, m) for m in methods)]}
-    table["method"].append("exact")
-    for column, exact in result.scalars["exact"].items():
-        rows = _rows_of(result, column)
-        coupling = lattices.lattices_of(result)[column].coupling
-        ess = [spread_of_ess(rows[m]["ESS"]) for m in methods]
-        energies = [spread(rows[m]["energy"]) for m in methods]
-        table[f"ESS, {coupling}"] = [*ess, 1.0]
-        table[f"energy, {coupling}"] = [*energies, round(exact["energy"], 2)]
+def energies_table(result: Result, column: str, methods: Sequence[str]) -> Table:
+    """Set ESS and unweighted energy beside each other."""
+    rows, exact = _rows_of(result, column), result.scalars["exact"][column]["energy"]
     return Table(
-        table,
-        caption="ESS by path weights, and mean energy without weights, by coupling. "
-        "Standard errors over runs. Rows in italics are baselines or exact.",
+        {
+            "method": [*(SHOWN.get(m, m) for m in methods), "exact"],
+            "ESS, path weights": [*(spread_of_ess(rows[m]["ESS"]) for m in methods), 1],
+            "mean energy": [*(spread(rows[m]["energy"]) for m in methods), exact],
+        },
+        caption=f"{_title(result, column)}; mean energy without weights. Standard "
+        f"errors over {len(rows[methods[0]]['ESS'])} runs.",
         kinds=[*("" if m in LEARNED else "null" for m in methods), "exact"],
         digits=4,
     )
@@ -132,45 +128,39 @@ def simulations_table(result: Result, column: str, *, thinning: bool) -> Table:
         table[head] = [*(printed(cell[key + kind]) for kind in kinds.values()), value]
     return Table(
         table,
-        caption=f"{column}. Standard errors over {len(cell['ESS'])} trained flows.",
+        caption=f"{_title(result, column)}. Standard errors over {len(cell['ESS'])} "
+        "trained flows.",
         kinds=[*("" for _ in kinds), "exact"],
     )
 
 
-def payback(cost: float, training: float, null_cost: float) -> float:
-    """Number of effective samples at which a training breaks even, to two digits."""
-    if null_cost <= cost:
-        return math.inf
-    return int(float(f"{training / (null_cost - cost):.1e}"))
-
-
-def payback_table(result: Result, column: str) -> Table:
-    """Cost of an effective sample of the exactly simulated flow and of annealing."""
+def costs_table(result: Result, column: str) -> Table:
+    """Cost of an effective sample of the flow and of annealing, and the energy."""
     rows = _rows_of(result, column)
     ours, n_steps = rows["ours"], result.config["n_time_steps"]
     # A candidate is one evaluation of the network, and so is a jump that is taken.
-    evaluations = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
-    fractions = {"flow": fmean(ours["ESS path"])}
-    pace = {"flow": ours["sample cpu ms path"]}
+    simulated = fmean(ours["candidates"]) + fmean(ours["jumps"])
+    found = {
+        "flow, exact simulation": (ours, " path", simulated),
+        "flow with sweeps": (ours, " swept", 2 * n_steps),
+    }
     for name in _INDEPENDENT:
-        label = SHOWN.get(name, name)
-        evaluations[label] = ANNEALING[name].n_sweeps * n_steps
-        pace[label] = rows[name]["sample cpu ms"]
-        fractions[label] = fmean(rows[name]["ESS"])
-    cost = {name: evaluations[name] / fractions[name] for name in evaluations}
-    training = fmean(ours["train evaluations"])
-    flow, *baselines = cost.values()
-    n_runs = len(ours["ESS"])
-    return Table(
-        {
-            "method": ["flow, exact simulation", *list(cost)[1:]],
-            "evaluations": [round(v) for v in cost.values()],
-            "CPU ms": [fmean(pace[name]) / fractions[name] for name in cost],
-            "break-even": [None, *(payback(flow, training, v) for v in baselines)],
-        },
-        caption=f"{column}: cost of one effective sample, means over {n_runs} runs.",
-        kinds=["", *("null" for _ in baselines)],
-        digits=2,
+        n_sweeps = ANNEALING[name].n_sweeps * n_steps
+        found[SHOWN.get(name, name)] = rows[name], "", n_sweeps
+    lines: list[list[Cell]] = []
+    for name, (cell, kind, n) in found.items():
+        fraction = fmean(cell[f"ESS{kind}"])
+        ms = float(f"{fmean(cell[f'sample cpu ms{kind}']) / fraction:.2g}")
+        energy = spread(cell[f"weighted energy{kind}"])
+        lines.append([name, round(n / fraction), ms, energy])
+    n_runs, exact = len(ours["ESS"]), result.scalars["exact"][column]["energy"]
+    return table_of(
+        ("method", "evaluations", "CPU ms", "weighted energy"),
+        [*lines, ["exact", None, None, exact]],
+        caption=f"{_title(result, column)}: cost of one effective sample. Standard "
+        f"errors over {n_runs} runs.",
+        kinds=["", "", *("null" for _ in _INDEPENDENT), "exact"],
+        digits=4,
     )
 
 
@@ -197,7 +187,8 @@ def seconds_table(result: Result, column: str) -> Table:
     columns["effective per s"] = [*per_second]
     return Table(
         columns,
-        caption=f"{column}: effective samples per CPU second, without any training.",
+        caption=f"{_title(result, column)}: effective samples per CPU second, without "
+        "any training.",
         kinds=["null" if name in ANNEALING else "" for name in found],
     )
 
@@ -239,8 +230,8 @@ def log_z_table(result: Result, column: str) -> Table:
             "error of log Z": [error for *_, error in costs.values()],
             "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
-        caption=f"{column}: root mean square error of log Z over {n_runs} runs (SMC: "
-        f"{n_smc}). Last column: seconds to the error of the flow; "
+        caption=f"{_title(result, column)}: root mean square error of log Z over "
+        f"{n_runs} runs (SMC: {n_smc}). Last column: seconds to the error of the flow; "
         f"{training / equal[0]:.0%} of those of the flow are training.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
@@ -473,6 +464,10 @@ def _by_side(result: Result, method: str) -> dict[int, tuple[list[float], list[f
         )
         for column, cell in result.scalars["table"].get(method, {}).items()
     }
+
+
+def _title(result: Result, column: str) -> str:
+    return lattices.lattices_of(result)[column].title
 
 
 def _rows_of(result: Result, column: str) -> dict[str, Any]:

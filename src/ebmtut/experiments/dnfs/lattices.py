@@ -63,6 +63,13 @@ class Lattice(NamedTuple):
         critical = abs(self.sigma - CRITICAL) < 1e-5
         return "critical" if critical else f"{self.sigma:g}"
 
+    @property
+    def title(self) -> str:
+        """The lattice in words, for a caption."""
+        if self.coupling == "critical":
+            return f"Critical {self.side} × {self.side} lattice"
+        return f"{self.side} × {self.side} lattice, σ = {self.coupling}"
+
 
 def column_name(side: int, sigma: float) -> str:
     """Name a lattice, as ``10x10, 0.1`` or ``10x10, critical``."""
