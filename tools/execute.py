@@ -1,7 +1,7 @@
 """Execute the book's notebooks with papermill, several at a time.
 
-Each notebook runs in a kernel of its own, with one thread, so that its numbers do not
-depend on the number of cores.
+Each runs in a kernel of its own, with one thread, so that its numbers do not depend on
+the number of cores.
 
     python -m tools.execute                    # into _build/executed
     python -m tools.execute --store book/ledger/index.ipynb   # for authors
@@ -68,8 +68,7 @@ def run_notebook(run: Run) -> float:
     """Execute one notebook, write the copy and return how many seconds it took.
 
     The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill's
-    own argument for that would change the folder of the whole process, all threads of
-    which execute notebooks.
+    argument for that changes the folder of all threads.
     """
     run.target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -106,14 +105,12 @@ def execute_all(
 def run_all(runs: Sequence[Run], jobs: int | None = None) -> None:
     """Execute notebooks, the longest first; whichever thread is free takes the next.
 
-    The kernels of several are forks of one process, which imports what any page may
-    need; one notebook has a kernel of its own.
+    The kernels of several are forks of one process that has imported what pages need.
     """
     failures: list[str] = []
     n_cores = os.cpu_count() or 1
     workers = max(1, min(jobs or n_cores, len(runs)))
-    # A notebook starts processes for its runs only on cores that no other one has:
-    # each imports the package anew.
+    # A notebook starts processes for its runs only on cores that no other one has.
     own_cores = {"LOKY_MAX_CPU_COUNT": str(max(1, n_cores // workers))}
     with (
         mock.patch.dict(os.environ, ONE_THREAD | own_cores),
