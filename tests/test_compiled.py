@@ -154,12 +154,12 @@ def test_machine_code_is_compiled_anew_after_a_change_in_another_file(tmp_path):
         "from ebmtut.outer import outer as f; print(f(0), *f.stats.cache_hits.values())"
     )
     told = []
-    for k in (1, 1, 2):
+    for k in (1, 1, 20):  # Python itself sees no change of equal size in one second
         inner = f"{head}@compiled\ndef inner(x):\n    return x + {k}\n"
         (package / "inner.py").write_text(inner)
         words = [sys.executable, "-c", call]
         told.append(run_without_torch(words, tmp_path).stdout.split())
-    assert told == [["1"], ["1", "1"], ["2"]]
+    assert told == [["1"], ["1", "1"], ["20"]]
 
 
 def test_what_kernels_call_is_inlined_where_roundings_are_free():
