@@ -45,6 +45,20 @@ def test_separable_min_plus_with_costs_that_are_no_distance():
     )
 
 
+@pytest.mark.parametrize("height", [0.0, 1e-3, 1.0])
+def test_what_is_left_out_changes_no_minimum(height):
+    """Of smooth potentials most sources are too far away to be looked at."""
+    shape = (150, 13, 22)  # more images than lanes, sides that fill no block
+    cost = transport.grid_cost(*shape[1:])
+    h = torch.randn(shape, generator=make_generator(4)) * height
+    h += torch.linspace(0, 0.1, 22) ** 2
+    h[:40, 3:9, 5:] = torch.inf
+    h[7] = torch.inf
+    assert torch.equal(
+        transport.min_plus(h, cost), transport.min_plus_reference(h, cost)
+    )
+
+
 def test_layout_does_not_matter():
     cost = transport.grid_cost(4, 5, dtype=torch.float64)
     h = images((6, 4, 5))

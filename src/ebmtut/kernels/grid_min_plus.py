@@ -5,60 +5,95 @@ The plain reference is :func:`ebmtut.transport.min_plus_reference`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled
+from ebmtut._compiled import compiled, inlined
 from ebmtut._gpu import runs_triton
 
-# Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and
+# Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and 100,
 # 200 or 400 images waste few.
-_LANES = 112
+_LANES = 104
+_SOURCES = 4  # pixels that are taken, or left out, together
 
 
-@compiled
+@inlined
 def smaller(a, b):  # type: ignore[no-untyped-def]
     """One minimum instruction; the builtin's care for NaN is several."""
     return a if a < b else b
 
 
+@inlined
+def _least(x, out):  # type: ignore[no-untyped-def]
+    """out = the least of four lines."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    for lane in range(_LANES):
+        out[lane] = smaller(smaller(x0[lane], x1[lane]), smaller(x2[lane], x3[lane]))
+
+
+@inlined
+def _most(x, out):  # type: ignore[no-untyped-def]
+    """out = the largest of four lines."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    for lane in range(_LANES):
+        a = x0[lane] if x0[lane] > x1[lane] else x1[lane]
+        b = x2[lane] if x2[lane] > x3[lane] else x3[lane]
+        out[lane] = a if a > b else b
+
+
+@inlined
+def _lower(best, line, cost):  # type: ignore[no-untyped-def]
+    """Four targets' minima over four sources more."""
+    x0, x1, x2, x3 = line[0], line[1], line[2], line[3]
+    for i in range(_SOURCES):
+        out, c = best[i], cost[i]
+        c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
+        for lane in range(_LANES):
+            a = smaller(x0[lane] + c0, x1[lane] + c1)
+            b = smaller(x2[lane] + c2, x3[lane] + c3)
+            out[lane] = smaller(smaller(a, b), out[lane])
+
+
 @compiled
-def axis_min_plus(values, cost, out):  # type: ignore[no-untyped-def]
+def axis_min_plus(values, cost, least, order, out):  # type: ignore[no-untyped-def]
     """out[a, i, b] = min over k of values[a, k, b] + cost[i, k].
 
-    values (n_outer, n, n_inner) is contiguous; cost is padded with infinities to an
-    even number of rows and a multiple of four columns.
+    values (n_outer, n, n_inner) is contiguous. ``cost`` (m, m, 4, 4) is in blocks,
+    padded with infinities, ``least`` (m, m) holds the least of each, and ``order`` the
+    blocks of each four targets, nearest first. Where all lanes know a minimum below
+    what a block can give, it is left out: roundings keep order, so this is exact.
     """
     n_outer, n, n_inner = values.shape
-    n_rows, n_columns = cost.shape
-    line = np.zeros((n_columns, _LANES), values.dtype)
-    best = np.empty((2, _LANES), values.dtype)
+    line = np.full((len(cost), _SOURCES, _LANES), np.inf, values.dtype)
+    low = np.empty((len(cost), _LANES), values.dtype)
+    best, top = np.empty_like(line[0]), np.empty_like(low[0])
     for a in range(n_outer):
         for start in range(0, n_inner, _LANES):
             width = min(_LANES, n_inner - start)
             for k in range(n):
-                line[k, :width] = values[a, k, start : start + width]
-            for i in range(0, n_rows, 2):
-                best[:] = np.inf
-                best0, best1 = best[0], best[1]
-                for k in range(0, n_columns, 4):
-                    first, second = cost[i, k : k + 4], cost[i + 1, k : k + 4]
-                    a0, a1, a2, a3 = first[0], first[1], first[2], first[3]
-                    b0, b1, b2, b3 = second[0], second[1], second[2], second[3]
-                    l0, l1, l2, l3 = line[k], line[k + 1], line[k + 2], line[k + 3]
-                    # Four sources against two targets: six loads for eight terms.
+                some = values[a, k, start : start + width]
+                line[k // _SOURCES, k % _SOURCES, :width] = some
+            for block in range(len(cost)):
+                _least(line[block], low[block])
+            for target in range(len(cost)):
+                best[:], top[:] = np.inf, np.inf
+                for block in order[target]:
+                    bound, floor = least[target, block], low[block]
+                    n_open = np.int32(0)
                     for lane in range(_LANES):
-                        w, x, y, z = l0[lane], l1[lane], l2[lane], l3[lane]
-                        u = smaller(smaller(w + a0, x + a1), smaller(y + a2, z + a3))
-                        best0[lane] = smaller(u, best0[lane])
-                        u = smaller(smaller(w + b0, x + b1), smaller(y + b2, z + b3))
-                        best1[lane] = smaller(u, best1[lane])
-                out[a, i, start : start + width] = best[0, :width]
-                if i + 1 < n:
-                    out[a, i + 1, start : start + width] = best[1, :width]
+                        is_open = np.int32(floor[lane] + bound < top[lane])
+                        n_open = np.int32(n_open + is_open)
+                    if n_open > 0:
+                        _lower(best, line[block], cost[target, block])
+                        _most(best, top)
+                first = _SOURCES * target
+                for i in range(min(_SOURCES, n - first)):
+                    out[a, first + i, start : start + width] = best[i, :width]
 
 
 def grid_least_sums(
@@ -76,18 +111,18 @@ def grid_least_sums(
         return None
     n, height, width = h.shape
     values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = torch.empty((2, height, width, n), dtype=h.dtype, device="cpu").numpy()
+    inner, out = np.empty((2, height, width, n), values.dtype)
     shape = (1, height, width * n)
-    axis_min_plus(values, _padded(columns), inner)
-    axis_min_plus(inner.reshape(shape), _padded(rows), out.reshape(shape))
+    axis_min_plus(values, *_blocks(columns), inner)
+    axis_min_plus(inner.reshape(shape), *_blocks(rows), out.reshape(shape))
     return torch.from_numpy(out).permute(2, 0, 1)
 
 
-def _padded(cost: Tensor) -> NDArray[np.floating]:
-    """Pad with infinities, as the kernel wants."""
-    n = len(cost)
-    pad = (0, -n % 4, 0, n % 2)
-    padded: NDArray[np.floating] = torch.nn.functional.pad(
-        cost, pad, value=torch.inf
-    ).numpy()
-    return padded
+def _blocks(cost: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Cut a cost into blocks of 4 x 4, as the kernel wants them."""
+    pad = -len(cost) % _SOURCES
+    padded = torch.nn.functional.pad(cost, (0, pad, 0, pad), value=torch.inf)
+    size = (-1, _SOURCES)
+    blocks = padded.unflatten(0, size).unflatten(2, size).transpose(1, 2).contiguous()
+    least = blocks.amin((2, 3))
+    return blocks.numpy(), least.numpy(), least.argsort(stable=True).numpy()
