@@ -54,9 +54,15 @@ def test_many_short_chains_have_the_exact_distribution(sampler, n_steps, how):
 def test_the_weights_of_gwg_are_exponentials(dtype, whole, digits):
     """Up to the polynomial's error, 3e-6, in float32, and to roundings in float64."""
     field = np.linspace(-170, 170, 1001).astype(dtype)
-    room, blocks = np.empty(1001, whole), np.empty(32, dtype)
-    weight, x = room.view(dtype), np.zeros(1001, dtype)
-    total = gwg_kernels._weigh(x, field, weight, room, blocks)
+    room, blocks = np.zeros((2, 1024), whole), np.empty(32, dtype)
+    (weight, power), x = room.view(dtype), np.zeros(1001, dtype)
+    double = None if dtype == "float32" else True
+    still = np.zeros(1, dtype)[0]
+    gwg_kernels._weigh(x, field, field, still, field, power, weight, double)
+    gwg_kernels._scale(*room)
+    total = gwg_kernels._sum_blocks(weight, blocks)
+    assert not weight[1001:].any()
+    weight = weight[:1001]
     half = np.clip(field.astype(np.float64) / 2, -80, 80)
     # The exponent itself is rounded: an error of its size times a rounding.
     error = np.abs(weight / np.exp(half) - 1) / (1 + np.abs(half) / 40)

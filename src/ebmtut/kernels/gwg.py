@@ -11,8 +11,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._compiled import inlined_reordered, reordered, sweep_in_threads
+from ebmtut._compiled import (
+    inlined,
+    inlined_fused,
+    inlined_reordered,
+    reordered,
+    sweep_in_threads,
+)
 from ebmtut.energies import BoltzmannMachine
+from ebmtut.kernels.tiles import larger, smaller
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import spawn_seed
 
@@ -25,106 +32,112 @@ _C2, _C3, _C4, _C5 = 0.49999994, 0.16666521, 0.041668091, 0.0083693964
 _LOG2, _LOG2_REST = 0.693145751953125, 1.4286068203094173e-06
 
 
-@inlined_reordered
-def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
-    """Fill the weights exp((1 - 2x) field / 2) and their sums by block.
+# No sums in any order here: the integer that is added must not be taken off at once.
+@inlined_fused
+def _weigh(x, field, row, change, new_field, power, weight, double):  # type: ignore[no-untyped-def]
+    """new_field = field + change row; weight = exp((1 - 2x) new_field / 2), unscaled.
 
-    ``bits`` is ``weight`` as integers: the exponential is a polynomial times a power of
-    two.
+    The exponential is a polynomial, which is written, times a power of two, which
+    `_scale` puts in: the lowest bits of ``power`` hold its exponent. ``double`` is None
+    in single precision.
     """
-    if weight.itemsize == 8:
-        for i in range(weight.size):
-            z = (0.5 - x[i]) * field[i]
-            z = min(max(z, -80.0), 80.0)
-            k = np.floor(z * 1.4426950408889634 + 0.5)
-            r = z - k * _LOG2 - k * _LOG2_REST
+    real = weight.dtype.type
+    # So large that the last bit counts units.
+    units = real(1.5 * 2.0**23 if double is None else 1.5 * 2.0**52)
+    for i in range(x.size):
+        new_field[i] = field[i] + change * row[i]
+        z = (real(0.5) - x[i]) * new_field[i]
+        z = smaller(larger(z, real(-80)), real(80))
+        power[i] = z * real(1.4426950408889634) + units
+        k = power[i] - units
+        r = z - k * real(_LOG2) - k * real(_LOG2_REST)
+        if double is None:
+            p = real(_C4) + r * real(_C5)
+            p = real(_C2) + r * (real(_C3) + r * p)
+        else:
             p = 1 / 479001600 + r * (1 / 6227020800)
             p = 1 / 3628800 + r * (1 / 39916800 + r * p)
             p = 1 / 40320 + r * (1 / 362880 + r * p)
             p = 1 / 720 + r * (1 / 5040 + r * p)
             p = 1 / 24 + r * (1 / 120 + r * p)
             p = 1 / 2 + r * (1 / 6 + r * p)
-            weight[i] = 1 + r * (1 + r * p)
-            bits[i] += np.int64(k) << np.int64(52)
-        return _sum_blocks(weight, blocks)
-    for i in range(weight.size):
-        z = (np.float32(0.5) - x[i]) * field[i]
-        z = min(max(z, np.float32(-80)), np.float32(80))
-        k = np.floor(z * np.float32(1.44269504) + np.float32(0.5))
-        r = z - k * np.float32(0.693145752) - k * np.float32(1.42860677e-6)
-        p = np.float32(_C4) + r * np.float32(_C5)
-        p = np.float32(_C3) + r * p
-        p = np.float32(_C2) + r * p
-        weight[i] = np.float32(1) + r * (np.float32(1) + r * p)
-        bits[i] += np.int32(k) << np.int32(23)
-    return _sum_blocks(weight, blocks)
+        weight[i] = real(1) + r * (real(1) + r * p)
+
+
+@inlined
+def _scale(bits, power_bits):  # type: ignore[no-untyped-def]
+    """Multiply the numbers of these bits by powers of two."""
+    integer = bits.dtype.type
+    shift = integer(52 if bits.itemsize == 8 else 23)
+    for i in range(bits.size):
+        bits[i] += power_bits[i] << shift
 
 
 @inlined_reordered
 def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
     """Sum the weights by block, and all."""
-    zero = blocks.dtype.type(0)
-    total = zero
+    total = blocks.dtype.type(0)
     for block in range(blocks.size):
-        part = zero
-        for i in range(block * _BLOCK, min((block + 1) * _BLOCK, weight.size)):
-            part += weight[i]
+        part = blocks.dtype.type(0)
+        for i in range(_BLOCK):
+            part += weight[block * _BLOCK + i]
         blocks[block] = part
         total += part
     return total
 
 
 @reordered
-def gwg_steps(x, coupling, bias, streams, n_steps, bits):  # type: ignore[no-untyped-def]
+def gwg_steps(x, coupling, bias, streams, n_steps, bits, double):  # type: ignore[no-untyped-def]
     """Make ``n_steps`` single-site moves of every chain; return how many were taken.
 
     ``x`` (n_chains, n) and ``streams`` (n_chains, 4) are updated in place; P is
     proportional to exp(x'Wx/2 + b'x) with W = ``coupling``, symmetric, of zero
-    diagonal. ``bits`` (2, n) is room for the weights.
+    diagonal. ``bits`` (3, whole blocks of sites) is room for the weights, all zero.
     """
     n_chains, n = x.shape
-    n_blocks = -(-n // _BLOCK)
-    field, new_field = np.empty_like(bias), np.empty_like(bias)
-    # Two sets of weights: those of the state, and of the proposed one.
-    weight_bits, new_bits = bits
-    weight, new_weight = weight_bits.view(bias.dtype), new_bits.view(bias.dtype)
-    blocks, new_blocks = np.empty((2, n_blocks), bias.dtype)
+    zero, one = bias.dtype.type(0), bias.dtype.type(1)
+    # Of the state and of the proposed one, which take turns. Two arrays that change
+    # names would do, but loops over them are not vectorised.
+    field = np.empty((2, n), bias.dtype)
+    weights = bits.view(bias.dtype)
+    power, power_bits = weights[2], bits[2]
+    n_blocks = bits.shape[1] // _BLOCK
+    blocks = np.empty((2, n_blocks), bias.dtype)
     n_taken = 0
     for c in range(n_chains):
         state = x[c]
         s0, s1, s2, s3 = streams[c]
-        total = bias.dtype.type(0)
+        now, total = 0, zero
         for step in range(n_steps):
+            old, weight, block_sums = field[now], weights[now], blocks[now]
             if step % REFRESH == 0:
-                field[:] = bias
+                old[:] = bias
                 for i in range(n):
                     if state[i] > 0:
-                        field += coupling[i]
-                total = _weigh(state, field, weight, weight_bits, blocks)
+                        old += coupling[i]
+                _weigh(state, old, bias, zero, old, power, weight, double)
+                _scale(bits[now], power_bits)
+                total = _sum_blocks(weight, block_sums)
             draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
             rest = bias.dtype.type((draw >> np.uint64(11)) * 2.0**-53) * total
             block = 0
-            while block < n_blocks - 1 and rest >= blocks[block]:
-                rest -= blocks[block]
+            while block < n_blocks - 1 and rest >= block_sums[block]:
+                rest -= block_sums[block]
                 block += 1
             site = block * _BLOCK
             end = min(site + _BLOCK, n)
             while site < end - 1 and rest >= weight[site]:
                 rest -= weight[site]
                 site += 1
-            change = 1 - 2 * state[site]
-            row = coupling[site]
-            for j in range(n):
-                new_field[j] = field[j] + change * row[j]
+            change = one - state[site] - state[site]
             state[site] += change
-            new_total = _weigh(state, new_field, new_weight, new_bits, new_blocks)
+            row, new = coupling[site], 1 - now
+            _weigh(state, old, row, change, field[new], power, weights[new], double)
+            _scale(bits[new], power_bits)
+            new_total = _sum_blocks(weights[new], blocks[new])
             draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
             if (draw >> np.uint64(11)) * 2.0**-53 * new_total < total:
-                field, new_field = new_field, field
-                weight, new_weight = new_weight, weight
-                weight_bits, new_bits = new_bits, weight_bits
-                blocks, new_blocks = new_blocks, blocks
-                total = new_total
+                now, total = new, new_total
                 n_taken += 1
             else:
                 state[site] -= change
@@ -149,10 +162,11 @@ def gwg_by_kernel(
     streams = xoshiro_states(spawn_seed(generator), len(x))
     state = x.detach().to("cpu", dtype).numpy().copy()
     integer = np.int32 if dtype == torch.float32 else np.int64
+    double = None if dtype == torch.float32 else True
 
     def move(n: int, rows: slice) -> None:
-        room = np.empty((2, model.n_sites), integer)
-        gwg_steps(state[rows], coupling, bias, streams[rows], n, room)
+        room = np.zeros((3, -(-model.n_sites // _BLOCK) * _BLOCK), integer)
+        gwg_steps(state[rows], coupling, bias, streams[rows], n, room, double)
 
     sweep_in_threads(move, len(x), n_steps, x.numel(), grain=REFRESH)
     return torch.from_numpy(np.round(state)).to(x.device, x.dtype)
