@@ -215,7 +215,7 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     files = comparison.SAMPLING
     assert [firsts[f, "seconds", 2] for f in files].count("Gibbs") == 5
     other = [firsts[f, "seconds", 2] != firsts[f, "evaluations", 2] for f in files]
-    assert sum(other) == 5
+    assert sum(other) == 4
     both = {f: [firsts[f, "evaluations", near] for near in (2, 1.5)] for f in files}
     assert {f: pair for f, pair in both.items() if pair[0] != pair[1]} == {
         "sampling-spin-glass": ["flow", "SMC"],
@@ -223,7 +223,7 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     }
 
 
-def test_only_tempering_also_comes_near_on_all_energies_at_more_cost():
+def test_annealing_and_tempering_come_near_on_all_energies_and_smc_first():
     arrived = {cost: {} for cost in comparison.COSTS}
     for result in comparison.load(comparison.SAMPLING).values():
         for cost, known in arrived.items():
@@ -233,8 +233,9 @@ def test_only_tempering_also_comes_near_on_all_energies_at_more_cost():
                 )
     for known in arrived.values():
         near = {m for m, costs in known.items() if max(costs) < np.inf}
-        assert near == {"SMC", "tempering"}
-        assert (np.array(known["SMC"]) < known["tempering"]).all()
+        assert near == {"SMC", "AIS", "tempering"}
+        for m in ("AIS", "tempering"):
+            assert (np.array(known["SMC"]) < known[m]).all()
     places = np.argsort([*arrived["evaluations"].values()], axis=0)
     row = [*arrived["evaluations"]].index("SMC")
     assert ((places[:2] == row).any(0)).sum() == 5
@@ -243,11 +244,11 @@ def test_only_tempering_also_comes_near_on_all_energies_at_more_cost():
 def test_evaluations_that_the_page_compares():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
     found = {m: comparison.curve(lattice, m, "evaluations") for m in ("DMALA", "SMC")}
-    assert (found["DMALA"].cost[-1], found["SMC"].cost[0]) == (192, 202)
-    ends = found["DMALA"].error[-1], found["SMC"].error[0]
-    assert ends == pytest.approx((1.38, 1.59), abs=0.005)
+    assert (found["DMALA"].cost[-1], found["SMC"].cost[1]) == (384, 404)
+    ends = found["DMALA"].error[-1], found["SMC"].error[1]
+    assert ends == pytest.approx((0.96, 1.13), abs=0.006)
     lowest = min(
-        np.interp(192, c.cost, c.error)
+        np.interp(384, c.cost, c.error)
         for m in lattice.arrays
         if (c := comparison.curve(lattice, m, "evaluations"))
     )
@@ -255,9 +256,11 @@ def test_evaluations_that_the_page_compares():
     # Estimates of log Z at the cost of the flow with its training.
     flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
     spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
-    assert 17_500 < spent < 18_500 and flow.error[-1] == pytest.approx(0.67, abs=0.01)
-    for m in ("AIS", "SMC"):
+    assert 18_500 < spent < 19_500 and flow.error[-1] == pytest.approx(0.24, abs=0.01)
+    for m, wins in (("AIS", 3), ("SMC", 2)):
         annealed = comparison.curve(lattice, m, "evaluations", "log Z")
+        at_equal_cost = np.interp(flow.cost, annealed.cost, annealed.error)
+        assert (flow.error < at_equal_cost).sum() == wins
         assert 0.015 < np.interp(spent, annealed.cost, annealed.error) < 0.025
     digits, wide = (
         comparison.load(comparison.LEARNING)[f"learning-{name}"]
@@ -298,7 +301,7 @@ def test_what_the_page_concludes_is_what_was_stored():
             assert cost["Gibbs", "seconds"] == np.inf and annealed == 0
             continue
         others = [cost[m, "seconds"] for m in methods if m != "Gibbs"]
-        assert 2.3 < min(others) / cost["Gibbs", "seconds"] < 12
+        assert 2 < min(others) / cost["Gibbs", "seconds"] < 13
         assert annealed == pytest.approx(relative.get(name, 0.5), rel=0.1)
     glass, rbm = (sampled[f"sampling-{name}"] for name in ("spin-glass", "rbm"))
     cost = {
@@ -308,8 +311,8 @@ def test_what_the_page_concludes_is_what_was_stored():
     ends = {
         m: comparison.curve(rbm, m, "seconds").error[-1] / exact for m in rbm.arrays
     }
-    assert 2.8 < ends["Gibbs"] < 3 and 2 < ends["GWG"] < 2.2 and 1.9 < ends["DMALA"] < 2
-    assert max(ends["SMC"], ends["tempering"]) < 1.5
+    assert [round(ends[m], 1) for m in ("Gibbs", "GWG", "DMALA")] == [2.5, 2.1, 1.9]
+    assert round(ends["SMC"], 1) == 1.2 and ends["tempering"] < 1.1
     saved = cost["SMC"] - cost["flow"]
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
     assert 23_000 < spent / saved < 25_000
