@@ -93,9 +93,9 @@ def equal_sweeps(n_updates: int, n_sites: int) -> int:
     """Sweeps of PMP that take no longer than GWG's single-site updates.
 
     An update of GWG evaluates all n sites, a sweep of PMP n^2 / 2 pairs; a pair takes
-    less than a fifth of the time of a site.
+    less than a third of the time of a site.
     """
-    return max(1, 10 * n_updates // n_sites)
+    return max(1, 6 * n_updates // n_sites)
 
 
 def update_samples(
