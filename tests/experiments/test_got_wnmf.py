@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ pytest.importorskip("ot")
 pytest.importorskip("sklearn")
 
 from ebmtut.checks import InputError
+from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.measures import ImagesConfig, exact_costs, load_measures
 from ebmtut.experiments.got.timing import grid_sinkhorn
-from ebmtut.experiments.got.wnmf import METHODS, dual_bounds, sharpness
+from ebmtut.experiments.got.wnmf import METHODS, dual_bounds, sharpness, wnmf_job
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import WNMFConfig, grid_cost
@@ -91,6 +93,23 @@ def test_grid_sinkhorn_is_sinkhorn():
     half = grid_sinkhorn(p, q, cost, 0.05, 3)
     again = grid_sinkhorn(p, q, cost, 0.05, 3, start=half)
     torch.testing.assert_close(again, grid_sinkhorn(p, q, cost, 0.05, 6))
+
+
+def test_a_learning_that_stops_goes_on_bit_for_bit(tmp_path, monkeypatch):
+    config = replace(TINY, wnmf=replace(TINY.wnmf, accelerate=True, n_average=20))
+    whole = wnmf_job("Gibbs-OT", config, seed=3)
+    calls = count(1)
+    ended = "ebmtut.training.resumable.out_of_time"
+    monkeypatch.setattr(ended, lambda: next(calls) % 13 == 0)
+    for _ in range(2):
+        with pytest.raises(OutOfTime):
+            wnmf_job("Gibbs-OT", config, seed=3, checkpoint=tmp_path / "state")
+    done = wnmf_job("Gibbs-OT", config, seed=3, checkpoint=tmp_path / "state")
+    assert (whole.arrays["components"] == done.arrays["components"]).all()
+    assert whole.scalars["cost"] == done.scalars["cost"]
+    # All but the fifth column, which is a time.
+    same = np.delete(whole.arrays["looks"] - done.arrays["looks"], 5, axis=1)
+    assert len(same) == 2 and not same.any()
 
 
 GOOD = {

@@ -49,9 +49,7 @@ def load_growth(folder: Path | None = None) -> dict[str, Any]:
     return load_report("growth", folder)
 
 
-def speed_table(
-    growth: dict[str, Any], discrepancy: dict[str, Any], flow: dict[str, Any]
-) -> Table:
+def speed_table(growth: dict[str, Any], discrepancy: dict[str, Any]) -> Table:
     """Tabulate the time of each program and of the package, at one size each."""
     rows: list[tuple[str, str, float, float]] = []
     for operation, (name, size) in _SHOWN.items():
@@ -65,13 +63,6 @@ def speed_table(
         name = f"energy discrepancy, {kind}{unlike}"
         times = (steps["official, float32"], steps["ours, " + kind])
         rows.append((name, "authors' notebook", *times))
-    large = {
-        row["party"]: row["step ms"] / 1e3
-        for row in flow["rows"]
-        if row["network"] == "as large as LEAPS"
-    }
-    times = (large["LEAPS"], large["leConv"])
-    rows.append(("flow sampler†", "LEAPS", *times))
     return Table(
         {
             "operation": [row[0] for row in rows],
@@ -85,7 +76,7 @@ def speed_table(
         f"chains or one on {_SIDES.format(64)} sites, max-product 100 perturbations on "
         f"{_SIDES.format(25)} sites. The square was measured before points were put in "
         "order, which halved the time in trials on another processor. Measured on "
-        f"{growth['processor']}; the last line on {_device(flow)}.",
+        f"{growth['processor']}.",
     )
 
 
@@ -102,12 +93,6 @@ def gpu_table(report: dict[str, Any]) -> Table:
         "included; max-product has 100 perturbations. Between two runs, short calls "
         f"differ by up to 40 percent. Measured on one {report['device']}.",
     )
-
-
-def _device(report: dict[str, Any]) -> str:
-    """Return the processor that a report names, as in "cpu (AMD EPYC, 1 thread)"."""
-    told = str(report["provenance"]["device"])
-    return told.partition("(")[2].partition(",")[0] or told
 
 
 def _time(seconds: float) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ebmtut._compiled import compiled, inlined
 from ebmtut._gpu import runs_triton
+from ebmtut.kernels.tiles import larger, smaller
 
 # Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and 100,
 # 200 or 400 images waste few.
@@ -23,33 +24,10 @@ _SOURCES = 4  # pixels that are taken, or left out, together
 
 
 @inlined
-def smaller(a, b):  # type: ignore[no-untyped-def]
-    """One minimum instruction; the builtin's care for NaN is several."""
-    return a if a < b else b
-
-
-@inlined
-def _least(x, out):  # type: ignore[no-untyped-def]
-    """out = the least of four lines."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    for lane in range(_LANES):
-        out[lane] = smaller(smaller(x0[lane], x1[lane]), smaller(x2[lane], x3[lane]))
-
-
-@inlined
-def _most(x, out):  # type: ignore[no-untyped-def]
-    """out = the largest of four lines."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    for lane in range(_LANES):
-        a = x0[lane] if x0[lane] > x1[lane] else x1[lane]
-        b = x2[lane] if x2[lane] > x3[lane] else x3[lane]
-        out[lane] = a if a > b else b
-
-
-@inlined
-def _lower(best, line, cost):  # type: ignore[no-untyped-def]
-    """Four targets' minima over four sources more."""
+def _lower(best, top, line, cost):  # type: ignore[no-untyped-def]
+    """Lower four targets' minima by four sources more; top is the largest of them."""
     x0, x1, x2, x3 = line[0], line[1], line[2], line[3]
+    top[:] = -np.inf
     for i in range(_SOURCES):
         out, c = best[i], cost[i]
         c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
@@ -57,6 +35,7 @@ def _lower(best, line, cost):  # type: ignore[no-untyped-def]
             a = smaller(x0[lane] + c0, x1[lane] + c1)
             b = smaller(x2[lane] + c2, x3[lane] + c3)
             out[lane] = smaller(smaller(a, b), out[lane])
+            top[lane] = larger(top[lane], out[lane])
 
 
 @compiled
@@ -75,11 +54,12 @@ def axis_min_plus(values, cost, least, order, out):  # type: ignore[no-untyped-d
     for a in range(n_outer):
         for start in range(0, n_inner, _LANES):
             width = min(_LANES, n_inner - start)
+            low[:] = np.inf
             for k in range(n):
-                some = values[a, k, start : start + width]
-                line[k // _SOURCES, k % _SOURCES, :width] = some
-            for block in range(len(cost)):
-                _least(line[block], low[block])
+                row, least_of = line[k // _SOURCES, k % _SOURCES], low[k // _SOURCES]
+                for lane in range(width):
+                    row[lane] = values[a, k, start + lane]
+                    least_of[lane] = smaller(least_of[lane], row[lane])
             for target in range(len(cost)):
                 best[:], top[:] = np.inf, np.inf
                 for block in order[target]:
@@ -89,8 +69,7 @@ def axis_min_plus(values, cost, least, order, out):  # type: ignore[no-untyped-d
                         is_open = np.int32(floor[lane] + bound < top[lane])
                         n_open = np.int32(n_open + is_open)
                     if n_open > 0:
-                        _lower(best, line[block], cost[target, block])
-                        _most(best, top)
+                        _lower(best, top, line[block], cost[target, block])
                 first = _SOURCES * target
                 for i in range(min(_SOURCES, n - first)):
                     out[a, first + i, start : start + width] = best[i, :width]

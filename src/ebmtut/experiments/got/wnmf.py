@@ -2,8 +2,9 @@
 
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
@@ -20,6 +21,7 @@ from ebmtut.experiments.verdicts import Verdict, Verdicts, claim, compare
 from ebmtut.plotting import COLORS, image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.training import ResumableLoop
 from ebmtut.transport import GridCost
 from ebmtut.transport.grid_cost import instances_innermost
 
@@ -68,7 +70,11 @@ def cells(config: ImagesConfig) -> Cells:
 
 
 def wnmf_job(
-    method: str, config: ImagesConfig, seed: int, device: str = "cpu"
+    method: str,
+    config: ImagesConfig,
+    seed: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Factorise by one method; plain NMF and exact costs stay on the CPU."""
     data = measures.load_measures(config).to(device)
@@ -79,7 +85,9 @@ def wnmf_job(
     elif method == "smoothed W-NMF":
         dictionary, mixtures, extra = _learn_smoothed(data, config, seed)
     else:
-        dictionary, mixtures, extra = _learn_by_gibbs_ot(data, cost, config, seed)
+        dictionary, mixtures, extra = _learn_by_gibbs_ot(
+            data, cost, config, seed, checkpoint
+        )
     which = evenly_chosen(config, config.n_exact)
     costs = measures.exact_costs(mixtures, data, cost, which)
     scalars: dict[str, Any] = {
@@ -145,32 +153,43 @@ def _learn_smoothed(
 
 
 def _learn_by_gibbs_ot(
-    data: Tensor, cost: GridCost, config: ImagesConfig, seed: int
+    data: Tensor,
+    cost: GridCost,
+    config: ImagesConfig,
+    seed: int,
+    checkpoint: Path | None,
 ) -> tuple[Tensor, Tensor, Outcome]:
     """Learn with Gibbs-OT, evaluating the model along the way."""
     generator = make_generator(seed, data.device)
     state = transport.wnmf_start(data, config.wnmf, generator=generator)
-    seconds: list[float] = []
-    evaluations: list[list[float]] = []
-    every = max(1, config.wnmf.n_epochs // config.n_looks)
+    n = config.wnmf.n_epochs
+    every = max(1, n // config.n_looks)
     which = evenly_chosen(config, min(MOST_SOLVED, config.n_exact))
-    for epoch in range(config.wnmf.n_epochs):
+    seconds = torch.zeros(n, dtype=torch.float64)
+    looks = torch.zeros(-(-n // every), 7, dtype=torch.float64)
+    loop = ResumableLoop(
+        checkpoint,
+        {"seed": seed, **asdict(config)},
+        {"state": state},
+        generator=generator,
+        buffers={"seconds": seconds, "looks": looks},
+        every=10,
+    )
+    for epoch in loop.steps(n):
         learn = partial(transport.wnmf_epoch, state, data, cost, config.wnmf)
-        seconds.append(timed(learn, generator=generator)[0])
-        if state.epoch % every == 0 or state.epoch == config.wnmf.n_epochs:
+        seconds[epoch] = timed(learn, generator=generator)[0]
+        if state.epoch % every == 0 or state.epoch == n:
             temperature = transport.wnmf_temperature(data, config.wnmf, epoch)
-            measured = _evaluate(state, data, cost, which)
-            evaluations.append(
-                [state.epoch, temperature, state.value, *measured, state.n_passes]
-            )
+            found = (temperature, state.value, *_evaluate(state, data, cost, which))
+            looks[epoch // every] = torch.tensor([epoch + 1, *found, state.n_passes])
     scalars = {
-        "seconds": sum(seconds),
+        "seconds": float(seconds.sum()),
         "epoch_seconds": float(np.median(seconds)),
-        "exact_seconds": float(np.median([row[5] for row in evaluations])) * len(data),
-        "dual_error": evaluations[-1][4],
-        "n_passes": float(np.mean([row[6] for row in evaluations])),
+        "exact_seconds": float(np.median(looks[:, 5])) * len(data),
+        "dual_error": float(looks[-1, 4]),
+        "n_passes": float(looks[:, 6].mean()),
     }
-    outcome = Outcome(scalars, {"looks": np.array(evaluations)})
+    outcome = Outcome(scalars, {"looks": looks.numpy()})
     return state.dictionary, state.reconstruction, outcome
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -109,6 +110,20 @@ class WNMFState:
     def reconstruction(self) -> Float[Tensor, "n_images height width"]:
         """Mixtures beta Psi, instances innermost in memory."""
         return mixtures(self.dictionary, self.memberships.x)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of it, as a checkpoint keeps it."""
+        return vars(self) | {"memberships": tuple(self.memberships)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take what `state_dict` returned in place of this state."""
+        device = self.U.device
+        vars(self).update(state_dict)
+        self.dictionary, self.U = self.dictionary.to(device), self.U.to(device)
+        x, z, count = (part.to(device) for part in self.memberships)
+        self.memberships = AcceleratedDescent(x, z, count)
+        if self.mean is not None:
+            self.mean = self.mean[0].to(device), self.mean[1].to(device)
 
     def check_fits(
         self, data: Float[Tensor, "n_images height width"], config: WNMFConfig
