@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.growth import load_growth
+from ebmtut.experiments.growth import load_report
 from ebmtut.experiments.verdicts import baseline_keeps, to_json
 from ebmtut.results import load_result
 
@@ -72,7 +72,7 @@ def test_every_figure_is_drawn_from_its_stored_result(id, scale):
 
 @pytest.fixture(scope="module")
 def report():
-    return load_growth()
+    return load_report("growth")
 
 
 def test_the_stored_measurement_is_whole(report):

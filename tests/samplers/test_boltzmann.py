@@ -59,8 +59,7 @@ def test_the_weights_of_gwg_are_exponentials(dtype, whole, digits):
     double = None if dtype == "float32" else True
     still = np.zeros(1, dtype)[0]
     gwg_kernels._weigh(x, field, field, still, field, power, weight, double)
-    gwg_kernels._scale(*room)
-    total = gwg_kernels._sum_blocks(weight, blocks)
+    total = gwg_kernels._scale_and_sum(*room, weight, blocks)
     assert not weight[1001:].any()
     weight = weight[:1001]
     half = np.clip(field.astype(np.float64) / 2, -80, 80)

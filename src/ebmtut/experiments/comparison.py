@@ -1,7 +1,6 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,12 +194,9 @@ def _label_decades(ax: Axes) -> None:
         return
     told = "2345" if high < 10 * low else "25" if high < 100 * low else ""
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter(partial(_minor, told))
-
-
-def _minor(told: str, value: float, place: int) -> str:
-    """Label a tick between powers of ten by its value, if its first digit is told."""
-    return f"{value:g}" if f"{value:.0e}"[0] in told else ""
+    ax.yaxis.set_minor_formatter(
+        lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in told else ""
+    )
 
 
 def _legend(figure: Figure, axes: Iterable[Axes]) -> None:

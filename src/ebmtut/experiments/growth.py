@@ -44,11 +44,6 @@ def load_report(name: str, folder: Path | None = None) -> dict[str, Any]:
     return report
 
 
-def load_growth(folder: Path | None = None) -> dict[str, Any]:
-    """Load what ``benchmarks/growth.py`` stored."""
-    return load_report("growth", folder)
-
-
 def speed_table(growth: dict[str, Any], discrepancy: dict[str, Any]) -> Table:
     """Tabulate the time of each program and of the package, at one size each."""
     rows: list[tuple[str, str, float, float]] = []
@@ -59,8 +54,7 @@ def speed_table(growth: dict[str, Any], discrepancy: dict[str, Any]) -> Table:
         rows.append((name, peer, seconds[peer], seconds["ours"]))
     steps = {row["variant"]: row["step_ms"] / 1e3 for row in discrepancy["rows"]}
     for kind in ("float32", "bfloat16"):
-        unlike = "†" if kind == "bfloat16" else ""
-        name = f"energy discrepancy, {kind}{unlike}"
+        name = f"energy discrepancy, {kind}{'†' * (kind == 'bfloat16')}"
         times = (steps["official, float32"], steps["ours, " + kind])
         rows.append((name, "authors' notebook", *times))
     return Table(

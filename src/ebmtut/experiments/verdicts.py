@@ -223,11 +223,10 @@ def _beside(gap: float, baseline: float, noise: float) -> str:
 
 def baseline_keeps(verdict: Verdict) -> bool:
     """Whether a claim is inadmissible because it also holds for the baseline."""
-    if verdict.target is None or verdict.sanity:
+    target, baseline = verdict.target, verdict.baseline
+    if target is None or baseline is None or verdict.sanity:
         return False
-    return verdict.baseline is not None and _keeps(
-        verdict.baseline, verdict.rule, verdict.target
-    )
+    return _keeps(baseline, verdict.rule, target)
 
 
 def against_baseline(

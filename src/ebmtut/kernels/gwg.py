@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut._compiled import (
-    inlined,
     inlined_fused,
     inlined_reordered,
     reordered,
@@ -37,8 +36,8 @@ _LOG2, _LOG2_REST = 0.693145751953125, 1.4286068203094173e-06
 def _weigh(x, field, row, change, new_field, power, weight, double):  # type: ignore[no-untyped-def]
     """new_field = field + change row; weight = exp((1 - 2x) new_field / 2), unscaled.
 
-    The exponential is a polynomial, which is written, times a power of two, which
-    `_scale` puts in: the lowest bits of ``power`` hold its exponent. ``double`` is None
+    The exponential is a polynomial, which is written, times a power of two, for
+    `_scale_and_sum`: the lowest bits of ``power`` hold its exponent. ``double`` is None
     in single precision.
     """
     real = weight.dtype.type
@@ -64,19 +63,13 @@ def _weigh(x, field, row, change, new_field, power, weight, double):  # type: ig
         weight[i] = real(1) + r * (real(1) + r * p)
 
 
-@inlined
-def _scale(bits, power_bits):  # type: ignore[no-untyped-def]
-    """Multiply the numbers of these bits by powers of two."""
-    integer = bits.dtype.type
+@inlined_reordered
+def _scale_and_sum(bits, power_bits, weight, blocks):  # type: ignore[no-untyped-def]
+    """Multiply the weights, whose bits these are, and sum them by block, and all."""
+    integer, total = bits.dtype.type, blocks.dtype.type(0)
     shift = integer(52 if bits.itemsize == 8 else 23)
     for i in range(bits.size):
         bits[i] += power_bits[i] << shift
-
-
-@inlined_reordered
-def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
-    """Sum the weights by block, and all."""
-    total = blocks.dtype.type(0)
     for block in range(blocks.size):
         part = blocks.dtype.type(0)
         for i in range(_BLOCK):
@@ -116,8 +109,7 @@ def gwg_steps(x, coupling, bias, streams, n_steps, bits, double):  # type: ignor
                     if state[i] > 0:
                         old += coupling[i]
                 _weigh(state, old, bias, zero, old, power, weight, double)
-                _scale(bits[now], power_bits)
-                total = _sum_blocks(weight, block_sums)
+                total = _scale_and_sum(bits[now], power_bits, weight, block_sums)
             draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
             rest = bias.dtype.type((draw >> np.uint64(11)) * 2.0**-53) * total
             block = 0
@@ -133,8 +125,7 @@ def gwg_steps(x, coupling, bias, streams, n_steps, bits, double):  # type: ignor
             state[site] += change
             row, new = coupling[site], 1 - now
             _weigh(state, old, row, change, field[new], power, weights[new], double)
-            _scale(bits[new], power_bits)
-            new_total = _sum_blocks(weights[new], blocks[new])
+            new_total = _scale_and_sum(bits[new], power_bits, weights[new], blocks[new])
             draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
             if (draw >> np.uint64(11)) * 2.0**-53 * new_total < total:
                 now, total = new, new_total

@@ -120,8 +120,8 @@ class WNMFState:
         device = self.U.device
         vars(self).update(state_dict)
         self.dictionary, self.U = self.dictionary.to(device), self.U.to(device)
-        x, z, count = (part.to(device) for part in self.memberships)
-        self.memberships = AcceleratedDescent(x, z, count)
+        memberships = (x.to(device) for x in self.memberships)
+        self.memberships = AcceleratedDescent(*memberships)
         if self.mean is not None:
             self.mean = self.mean[0].to(device), self.mean[1].to(device)
 
