@@ -4,7 +4,8 @@ Everything is as in `pmp/zeros-mmd` at full scale, 1000 steps with 50 sweeps per
 except that the pictures are reduced to 16 x 16 pixels, so that all of it takes minutes.
 The stored result is of the 980 zeros among MNIST's test images; without a data folder
 (EBMTUT_DATA) the data are drawn zeros.
-Pictures and scores, the error of the pair covariances among them, are of one run.
+Pictures and scores, the errors of pair covariances and of pixel means among them, are
+of one run; those called "of Gibbs" are of Gibbs sampling with the same weights.
 Run: python studies/pmp/zeros_pictures.py   (seven minutes, one core)
 """
 
@@ -37,6 +38,8 @@ def main() -> None:
         found = zeros_job(method, config, 0)
         table[method] = {name: [value] for name, value in found.scalars.items()}
         arrays[f"samples/{method}"] = found.arrays["samples"]
+        if method == "PMP":
+            arrays[f"Gibbs/{method}"] = found.arrays["Gibbs"]
         print(method, found.scalars, flush=True)
     made = collect_provenance(seed=0, started=started)
     settings = asdict(config) | {"methods": METHODS}

@@ -119,11 +119,12 @@ def zeros_job(
     k = config.n_sweeps
     gibbs = chains.draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
     scalars["log_mmd2 of Gibbs on these weights"] = chains.log_mmd2(gibbs, x)
-    scalars["pairs"] = metrics.covariance_error(
-        samples[shown], metrics.pair_covariances(x)
-    )
-    pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
-    return Outcome(scalars, {"samples": pictures})
+    wanted, both = metrics.pair_covariances(x), (samples[shown], gibbs)
+    for of, drawn in zip(("", " of Gibbs"), both, strict=True):
+        scalars["pairs" + of] = metrics.covariance_error(drawn, wanted)
+        scalars["means" + of] = metrics.rmse(drawn.mean(0), x.mean(0))
+    pictures = [drawn[:20].to(torch.uint8).cpu().numpy() for drawn in both]
+    return Outcome(scalars, dict(zip(("samples", "Gibbs"), pictures, strict=True)))
 
 
 def zeros_references(config: ZerosConfig, seed: int) -> Outcome:

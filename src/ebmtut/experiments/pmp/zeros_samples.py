@@ -62,6 +62,8 @@ def draw_samples(result: Result) -> Figure:
     """Draw eight pictures of the data and of every method, a row each."""
     arrays, table = result.arrays, result.scalars["table"]
     rows = {"data": arrays["data"]} | {m: arrays[f"samples/{m}"] for m in table}
+    if "Gibbs/PMP" in arrays:
+        rows["Gibbs, with\nPMP's weights"] = arrays["Gibbs/PMP"]
     if "independent pixels" in arrays:
         rows["independent\npixels"] = arrays["independent pixels"]
     if "reduced" in result.scalars:
