@@ -24,7 +24,9 @@ from ebmtut.experiments.pmp.log_partition import (
 from ebmtut.experiments.pmp.pages import zeros_work_table
 from ebmtut.experiments.pmp.zeros import ZerosConfig, work, zeros_data
 from ebmtut.random import make_generator
+from ebmtut.results import load_result
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
+from tools.paths import ROOT
 
 ZEROS = get_experiment("pmp/zeros-mmd")
 SMALL = wrong_model.ToyConfig(
@@ -115,6 +117,18 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     assert worked[:3] == ("PMP", "3", "0")
     assert number(worked[3]) == pytest.approx(2 * 3 * 2 * 36 * 35 / 1e9, rel=0.01)
     assert ZEROS.run(config, checkpoints=tmp_path).scalars == result.scalars
+
+
+def test_what_the_page_says_of_gibbs_sampling_with_the_weights_of_pmp():
+    table = load_result("pmp/zeros-pictures", "full", ROOT / "studies").scalars["table"]
+    rows = {m: {name: v[0] for name, v in row.items()} for m, row in table.items()}
+    own, gibbs, means = (
+        rows["PMP"][name] for name in ("pairs", "pairs of Gibbs", "means of Gibbs")
+    )
+    assert [round(x, 2) for x in (own, gibbs, means)] == [0.39, 0.65, 0.07]
+    for m in ("Gibbs", "Gibbs-reset"):
+        assert means > 3 * rows[m]["means of Gibbs"]
+        assert abs(rows[m]["pairs"] - rows[m]["pairs of Gibbs"]) < 0.02
 
 
 def test_a_move_of_gwg_looks_at_every_site():

@@ -72,22 +72,26 @@ def log_partition_table(result: Result, *ensembles: str) -> Table:
 
 
 def zeros_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning, and covariances where measured."""
+    """Tabulate scores at the sweeps of learning, and other errors where measured."""
     k, table = result.config["n_sweeps"], result.scalars["table"]
     measures = {
-        "error of covariances": ("pairs", "null pairs", "data pairs"),
+        "covariances": ("pairs", "null pairs", "data pairs"),
+        "covariances, Gibbs": ("pairs of Gibbs", "", ""),
+        "means, Gibbs": ("means of Gibbs", "", ""),
         "log MMD²": (f"log_mmd2@{k}", "null", "data"),
-        "log MMD², Gibbs": ("log_mmd2 of Gibbs on these weights", "", ""),
     }
     columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
+    if not all("pairs of Gibbs" in row for row in table.values()):
+        known = ("log_mmd2 of Gibbs on these weights", "", "")
+        measures = {"log MMD²": measures["log MMD²"], "log MMD², Gibbs": known}
     for head, (own, *ends) in measures.items():
-        if all(own in row for row in table.values()):
-            columns[head] = [float(np.mean(row[own])) for row in table.values()]
-            columns[head] += [result.scalars.get(end) for end in ends]
+        columns[head] = [float(np.mean(row[own])) for row in table.values()]
+        columns[head] += [result.scalars.get(end) for end in ends]
     return Table(
         columns,
-        caption=f"Samples after {k} sweeps by the sampler used in learning; last "
-        "column: by Gibbs sampling with the same weights. Lower is better. One seed.",
+        caption=f"Samples after {k} sweeps by the sampler used in learning; columns "
+        "named Gibbs: by Gibbs sampling with the same weights. Lower is better. One "
+        "seed.",
         kinds=[""] * len(table) + ["null", "exact"],
         even=True,
     )
