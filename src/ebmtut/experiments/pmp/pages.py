@@ -85,7 +85,7 @@ def zeros_table(result: Result) -> Table:
         known = ("log_mmd2 of Gibbs on these weights", "", "")
         measures = {"log MMD²": measures["log MMD²"], "log MMD², Gibbs": known}
     for head, (own, *ends) in measures.items():
-        columns[head] = [float(np.mean(row[own])) for row in table.values()]
+        columns[head] = [round(float(np.mean(r[own])), 3) for r in table.values()]
         columns[head] += [result.scalars.get(end) for end in ends]
     return Table(
         columns,
