@@ -39,7 +39,7 @@ def main() -> None:
         table[method] = {name: [value] for name, value in found.scalars.items()}
         arrays[f"samples/{method}"] = found.arrays["samples"]
         if method == "PMP":
-            arrays[f"Gibbs/{method}"] = found.arrays["Gibbs"]
+            arrays["Gibbs/PMP"] = found.arrays["Gibbs"]
         print(method, found.scalars, flush=True)
     made = collect_provenance(seed=0, started=started)
     settings = asdict(config) | {"methods": METHODS}

@@ -53,10 +53,9 @@ def speed_table(growth: dict[str, Any], discrepancy: dict[str, Any]) -> Table:
         peer, seconds = found["peer"], row["seconds"]
         rows.append((name, peer, seconds[peer], seconds["ours"]))
     steps = {row["variant"]: row["step_ms"] / 1e3 for row in discrepancy["rows"]}
-    for kind in ("float32", "bfloat16"):
-        name = f"energy discrepancy, {kind}{'†' * (kind == 'bfloat16')}"
+    for kind, mark in (("float32", ""), ("bfloat16", "†")):
         times = (steps["official, float32"], steps["ours, " + kind])
-        rows.append((name, "authors' notebook", *times))
+        rows.append((f"energy discrepancy, {kind}{mark}", "authors' notebook", *times))
     return Table(
         {
             "operation": [row[0] for row in rows],
