@@ -1,7 +1,8 @@
 """What all compiled kernels share: how they are compiled and spread over threads."""
 
+import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -77,12 +78,21 @@ def in_threads(work: Callable[[slice], None], n_rows: int, n_turns: int) -> None
         for rows in slices:
             work(rows)
         return
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            list(pool.map(work, slices))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    pool = _threads(n_threads, os.getpid())
+    pieces = [pool.submit(work, rows) for rows in slices]
+    try:
+        for piece in pieces:
+            piece.result()
+    finally:
+        for piece in pieces:
+            piece.cancel()
+        wait(pieces)
+
+
+@cache
+def _threads(n: int, _process: int) -> ThreadPoolExecutor:
+    """Return threads that stay: new ones may all begin on one core."""
+    return ThreadPoolExecutor(n)
 
 
 def sweep_in_threads(

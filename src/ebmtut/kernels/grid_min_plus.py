@@ -1,10 +1,14 @@
 """Min-plus products along the axes of a grid: compiled, or on a GPU by Triton.
 
-The plain reference is :func:`ebmtut.transport.min_plus_reference`.
+The plain reference is :func:`ebmtut.transport.min_plus_reference`. Along an axis whose
+cost is strictly Monge, as of squared distances, the sources of the minima are in the
+order of their targets. So the target in the middle is taken first, and a target looks
+only at sources between those of its neighbours, in all lanes of a tile together.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,66 +17,120 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import compiled, inlined
+from ebmtut._compiled import compiled, in_threads, inlined
 from ebmtut._gpu import runs_triton
-from ebmtut.kernels.tiles import larger, smaller
+from ebmtut.kernels.tiles import smaller
 
 # Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and 100,
 # 200 or 400 images waste few.
 _LANES = 104
-_SOURCES = 4  # pixels that are taken, or left out, together
+_SOURCES = 4  # pixels that are taken together
 
 
 @inlined
-def _lower(best, top, line, cost):  # type: ignore[no-untyped-def]
-    """Lower four targets' minima by four sources more; top is the largest of them."""
+def _lower(best, line, cost):  # type: ignore[no-untyped-def]
+    """Lower one target's minima by four sources more."""
     x0, x1, x2, x3 = line[0], line[1], line[2], line[3]
-    top[:] = -np.inf
-    for i in range(_SOURCES):
-        out, c = best[i], cost[i]
-        c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
-        for lane in range(_LANES):
-            a = smaller(x0[lane] + c0, x1[lane] + c1)
-            b = smaller(x2[lane] + c2, x3[lane] + c3)
-            out[lane] = smaller(smaller(a, b), out[lane])
-            top[lane] = larger(top[lane], out[lane])
+    c0, c1, c2, c3 = cost[0], cost[1], cost[2], cost[3]
+    for lane in range(_LANES):
+        a = smaller(x0[lane] + c0, x1[lane] + c1)
+        b = smaller(x2[lane] + c2, x3[lane] + c3)
+        best[lane] = smaller(smaller(a, b), best[lane])
+
+
+@inlined
+def _reaches(line, cost, reach):  # type: ignore[no-untyped-def]
+    """Whether one of four sources comes as low as reach in any lane."""
+    x0, x1, x2, x3 = line[0], line[1], line[2], line[3]
+    c0, c1, c2, c3 = cost[0], cost[1], cost[2], cost[3]
+    n_low = np.int32(0)
+    for lane in range(_LANES):
+        a = smaller(x0[lane] + c0, x1[lane] + c1)
+        b = smaller(x2[lane] + c2, x3[lane] + c3)
+        n_low = np.int32(n_low + np.int32(smaller(a, b) <= reach[lane]))
+    return n_low > 0
 
 
 @compiled
-def axis_min_plus(values, cost, least, order, out):  # type: ignore[no-untyped-def]
+def axis_min_plus(values, cost, steps, begin, end, out):  # type: ignore[no-untyped-def]
     """out[a, i, b] = min over k of values[a, k, b] + cost[i, k].
 
-    values (n_outer, n, n_inner) is contiguous. ``cost`` (m, m, 4, 4) is in blocks,
-    padded with infinities, ``least`` (m, m) holds the least of each, and ``order`` the
-    blocks of each four targets, nearest first. Where all lanes know a minimum below
-    what a block can give, it is left out: roundings keep order, so this is exact.
+    values (n_outer, n, n_inner) is contiguous. ``cost`` (n, n_blocks, 4) is padded with
+    infinities. Of the tiles, lines of n pixels in 104 lanes, those from begin to end
+    are done. ``steps`` (n, 4) has the targets in their order, each with those between
+    whose sources its own lie, n for none, and whether others lie between its own.
     """
+    _, n, n_inner = values.shape
+    n_blocks, n_tiles = cost.shape[1], (n_inner + _LANES - 1) // _LANES
+    line = np.full((n_blocks, _SOURCES, _LANES), np.inf, values.dtype)
+    best, reach = np.empty(_LANES, values.dtype), np.empty(_LANES, values.dtype)
+    rounding = values.dtype.type(2 * np.finfo(values.dtype).eps)
+    low, high = np.zeros(n + 1, np.int64), np.full(n + 1, n_blocks - 1)
+    for tile in range(begin, end):
+        a, start = tile // n_tiles, tile % n_tiles * _LANES
+        width = min(_LANES, n_inner - start)
+        for k in range(n):
+            row = line[k // _SOURCES, k % _SOURCES]
+            for lane in range(width):
+                row[lane] = values[a, k, start + lane]
+            row[width:] = np.inf
+        for step in range(n):
+            target, first, last = (
+                steps[step, 0],
+                low[steps[step, 1]],
+                high[steps[step, 2]],
+            )
+            c = cost[target]
+            best[:] = np.inf
+            for block in range(first, last + 1):
+                _lower(best, line[block], c[block])
+            out[a, target, start : start + width] = best[:width]
+            if steps[step, 3]:
+                for lane in range(_LANES):
+                    reach[lane] = best[lane] + rounding * abs(best[lane])
+                    reach[lane] = reach[lane] if best[lane] < np.inf else -np.inf
+                while first < last and not _reaches(line[first], c[first], reach):
+                    first += 1
+                while first < last and not _reaches(line[last], c[last], reach):
+                    last -= 1
+                low[target], high[target] = first, last
+
+
+@cache
+def _halving(n: int) -> NDArray[np.int64]:
+    """Return the steps that take the middle target first, then those of each half."""
+    order, gaps = [], [(-1, n)]
+    for left, right in gaps:  # grows
+        if right - left > 1:
+            middle = (left + right) // 2
+            order.append((middle, left if left >= 0 else n, right, right - left > 2))
+            gaps += [(left, middle), (middle, right)]
+    return np.array(order)
+
+
+def _steps(cost: NDArray[Any]) -> NDArray[np.int64]:
+    """Return steps by halving for a strictly Monge cost; else all look at all."""
+    n, exact = len(cost), cost.astype(np.float64)
+    bend = np.diff(np.diff(exact, axis=0), axis=1)
+    rounding = np.finfo(np.float64).eps * np.abs(exact).max()
+    if (bend < -8 * rounding).all():
+        return _halving(n)
+    return np.array([(target, n, n, False) for target in range(n)])
+
+
+def _along_axis(values: NDArray[Any], cost: NDArray[Any]) -> NDArray[Any]:
+    """Return what `axis_min_plus` fills in, with threads where they are worth it."""
     n_outer, n, n_inner = values.shape
-    line = np.full((len(cost), _SOURCES, _LANES), np.inf, values.dtype)
-    low = np.empty((len(cost), _LANES), values.dtype)
-    best, top = np.empty_like(line[0]), np.empty_like(low[0])
-    for a in range(n_outer):
-        for start in range(0, n_inner, _LANES):
-            width = min(_LANES, n_inner - start)
-            low[:] = np.inf
-            for k in range(n):
-                row, least_of = line[k // _SOURCES, k % _SOURCES], low[k // _SOURCES]
-                for lane in range(width):
-                    row[lane] = values[a, k, start + lane]
-                    least_of[lane] = smaller(least_of[lane], row[lane])
-            for target in range(len(cost)):
-                best[:], top[:] = np.inf, np.inf
-                for block in order[target]:
-                    bound, floor = least[target, block], low[block]
-                    n_open = np.int32(0)
-                    for lane in range(_LANES):
-                        is_open = np.int32(floor[lane] + bound < top[lane])
-                        n_open = np.int32(n_open + is_open)
-                    if n_open > 0:
-                        _lower(best, top, line[block], cost[target, block])
-                first = _SOURCES * target
-                for i in range(min(_SOURCES, n - first)):
-                    out[a, first + i, start : start + width] = best[i, :width]
+    padded = np.pad(cost, ((0, 0), (0, -n % _SOURCES)), constant_values=np.inf)
+    blocks = padded.reshape(n, -1, _SOURCES)
+    given, out = (values, blocks, _steps(cost)), np.empty_like(values)
+
+    def work(tiles: slice) -> None:
+        axis_min_plus(*given, tiles.start, tiles.stop, out)
+
+    # By halving, a target looks at about a quarter of the sources.
+    in_threads(work, n_outer * -(-n_inner // _LANES), values.size * n // 4)
+    return out
 
 
 def grid_least_sums(
@@ -90,18 +148,6 @@ def grid_least_sums(
         return None
     n, height, width = h.shape
     values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = np.empty((2, height, width, n), values.dtype)
-    shape = (1, height, width * n)
-    axis_min_plus(values, *_blocks(columns), inner)
-    axis_min_plus(inner.reshape(shape), *_blocks(rows), out.reshape(shape))
+    inner = _along_axis(values, columns.numpy()).reshape(1, height, width * n)
+    out = _along_axis(inner, rows.numpy()).reshape(height, width, n)
     return torch.from_numpy(out).permute(2, 0, 1)
-
-
-def _blocks(cost: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Cut a cost into blocks of 4 x 4, as the kernel wants them."""
-    pad = -len(cost) % _SOURCES
-    padded = torch.nn.functional.pad(cost, (0, pad, 0, pad), value=torch.inf)
-    size = (-1, _SOURCES)
-    blocks = padded.unflatten(0, size).unflatten(2, size).transpose(1, 2).contiguous()
-    least = blocks.amin((2, 3))
-    return blocks.numpy(), least.numpy(), least.argsort(stable=True).numpy()
