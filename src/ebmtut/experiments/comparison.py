@@ -1,6 +1,7 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,18 +18,18 @@ from ebmtut.metrics import rmse
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table, load_result
+from ebmtut.results import Result, load_result
 from ebmtut.states import enumerate_states
 
 STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
 SAMPLING = {
-    "sampling-lattice-critical": "lattice, critical",
-    "sampling-spin-glass": "spin glass",
-    "sampling-rbm": "RBM",
-    "sampling-independent-sets": "independent sets",
     "sampling-lattice-01": "lattice, 0.1",
+    "sampling-lattice-critical": "lattice, critical",
     "sampling-lattice-03": "lattice, 0.3",
+    "sampling-spin-glass": "spin glass",
+    "sampling-independent-sets": "independent sets",
+    "sampling-rbm": "RBM",
 }
 LEARNING = {
     "learning-couplings-critical": "couplings, critical",
@@ -112,7 +113,9 @@ def load(files: Iterable[str], root: Path = STUDIES) -> dict[str, Result]:
 def curve(
     result: Result, method: str, cost: str, error: str | None = None
 ) -> Curve | None:
-    """Return a method's curve; None where the cost is not defined for it."""
+    """Return a method's curve; None where it was not run or has no such cost."""
+    if method not in result.arrays:
+        return None
     columns = list(result.scalars["columns"])
     runs = result.arrays[method].astype(float)
     x = runs[:, :, columns.index(cost)].mean(0)
@@ -253,58 +256,105 @@ def cost_to_arrive(
     return float(found.cost[np.argmax(found.error <= goal)])
 
 
-def _ranked(values: Mapping[str, float | None]) -> list[str]:
-    """Name the methods with their values, the lowest first."""
-    known = sorted((v, k) for k, v in values.items() if v is not None)
-    return [
-        f"{k}\N{NO-BREAK SPACE}"
-        + (f"{v:,.0f}" if v > 50 else f"{v:.2f}" if v > 10 else f"{v:#.2g}")
-        for v, k in known
+def draw_arrivals(results: Mapping[str, Result]) -> Figure:
+    """Draw what each sampler spends until it is near, darkest where that is least.
+
+    In brackets, for those that do not come near, the last error over that of exact
+    samples.
+    """
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.6), sharex=True)
+    methods = _methods(results)
+    for ax, (cost, title) in zip(axes, COSTS.items(), strict=True):
+        found = [
+            [cost_to_arrive(r, m, cost) or np.nan for r in results.values()]
+            for m in methods
+        ]
+        spent = np.array(found)
+        ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
+        texts = np.vectorize(partial(_spent, cost))(spent, ends)
+        shade = np.log10(spent / np.nanmin(spent, axis=0))
+        _shaded(ax, shade, texts, spent <= 2.2 * np.nanmin(spent, axis=0))
+        ax.set_yticks(range(len(methods)), methods)
+        unit = "CPU time [ms]" if cost == "seconds" else title
+        ax.set_title(f"{unit} until near", loc="left")
+    names = [SAMPLING[file] for file in results]
+    axes[-1].set_xticks(range(len(names)), names, rotation=40, ha="right")
+    return figure
+
+
+def draw_ends(results: Mapping[str, Result]) -> Figure:
+    """Draw the last error of each loss, darkest where it is the lowest of a model.
+
+    Bold are those whose range meets that of the lowest.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.6))
+    methods, none = _methods(results), Curve(*[np.array([np.nan])] * 4)
+    found = [
+        [curve(r, m, "seconds") or none for r in results.values()] for m in methods
     ]
-
-
-def sampling_table(results: Mapping[str, Result]) -> Table:
-    """Tabulate the cheapest two methods of each sampling problem."""
-    columns: dict[str, list[Cell]] = {"energy": [SAMPLING[f] for f in results]}
-    for cost, title in COSTS.items():
-        for result in results.values():
-            methods = result.scalars["methods"]
-            ranked = _ranked({m: cost_to_arrive(result, m, cost) for m in methods})
-            columns.setdefault(title, []).append(", ".join(ranked[:2]) or "none")
-    return Table(
-        columns,
-        caption="The two methods that first come within twice the error of exact "
-        "samples, and what 1,000 samples (seconds) or one (evaluations) cost them, "
-        "training of the flow not counted. Budgets double, so a cost is known to a "
-        "factor of two.",
+    mean, low, high = (
+        np.array([[getattr(c, part)[-1] for c in row] for row in found])
+        for part in ("error", "low", "high")
     )
+    base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
+    least = np.nanmin(mean, axis=0)
+    shade = 2 * np.log(mean / least) / np.log(base / least)
+    best = high[np.nanargmin(mean, axis=0), range(len(base))]
+    every = np.vstack([mean, base])
+    blank = np.full_like(mean[:1], np.nan)
+    texts = np.vectorize(_written)(every)
+    _shaded(ax, np.vstack([shade, blank]), texts, np.vstack([low <= best, blank > 0]))
+    ax.set_yticks(range(len(every)), [*methods, "baseline"])
+    names = [LEARNING[file] for file in results]
+    ax.set_xticks(range(len(names)), names, rotation=40, ha="right")
+    return figure
 
 
-def learning_table(results: Mapping[str, Result]) -> Table:
-    """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
-    ranked = [_ranked(_last(result)) for result in results.values()]
-    baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
-    columns: dict[str, list[Cell]] = {
-        "model": [LEARNING[file] for file in results],
-        "lowest": [names[0] for names in ranked],
-        "second": [names[1] for names in ranked],
-        "highest": [names[-1] for names in ranked],
-        "baseline": [
-            (f"{value:.2f}" if value > 10 else f"{value:#.2g}", None)
-            for value in baselines
-        ],
-    }
-    return Table(
-        columns,
-        caption="The two lowest and the highest error when the budget is spent: RMSE "
-        "of the couplings, NLL of digits and KL in nats.",
-    )
+def _methods(results: Mapping[str, Result]) -> list[str]:
+    """Name the methods of any of the problems."""
+    return [m for m in METHODS if any(m in r.arrays for r in results.values())]
 
 
-def _last(result: Result) -> dict[str, float]:
-    """Return the last error of each method that has any."""
-    curves = {m: curve(result, m, "seconds") for m in result.scalars["methods"]}
-    return {m: float(found.error[-1]) for m, found in curves.items() if found}
+def _end(result: Result, method: str, cost: str) -> float:
+    """Return the last error over that of exact samples; NaN where there is no cost."""
+    exact = result.scalars["references"]["exact"][result.scalars["shown"]]
+    found = curve(result, method, cost)
+    return float(found.error[-1] / exact) if found else np.nan
+
+
+def _spent(cost: str, spent: float, end: float) -> str:
+    """Write a cost, or how far the last error is from that of exact samples."""
+    if np.isnan(spent):
+        return "" if np.isnan(end) else f"({_digits(end)}×)"
+    if cost == "seconds":
+        return _digits(1000 * spent)
+    return f"{spent:,.0f}" if spent < 1e4 else f"{spent / 1000:.0f}k"
+
+
+def _written(error: float) -> str:
+    """Write the error of a loss, if there is one."""
+    if np.isnan(error):
+        return ""
+    return f"{error:.1f}" if error > 10 else _digits(error)
+
+
+def _digits(value: float) -> str:
+    """Write two digits, or all before the point."""
+    return f"{value:#.2g}" if value < 10 else f"{value:.0f}"
+
+
+def _shaded(ax: Axes, shade: np.ndarray, texts: np.ndarray, bold: np.ndarray) -> None:
+    """Draw a table whose entries are darker the nearer their shade, to 2, is to 0."""
+    ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
+    for (row, column), text in np.ndenumerate(texts):
+        dark = shade[row, column] < 0.9
+        style = {"weight": "bold"} if bold[row, column] else {}
+        color = "white" if dark else "black"
+        kind = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
+        ax.text(column, row, text, **kind, **style)
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
