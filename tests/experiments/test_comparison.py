@@ -199,7 +199,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     files = [*comparison.SAMPLING]
     seconds, evaluations = comparison.draw_arrivals(comparison.load(files)).axes
     texts = [text.get_text() for text in seconds.texts]
-    assert texts[: len(files)] == ["1.5", "2.4", "2.2", "9.2", "2.8", "(2.5×)"]
+    assert texts[: len(files)] == ["1.5", "2.4", "2.2", "9.2", "2.8", "(2.48×)"]
     names = [label.get_text() for label in evaluations.get_yticklabels()]
     bold = {
         (names[y], files[x].removeprefix("sampling-")): text.get_text()
@@ -262,16 +262,13 @@ def test_annealing_and_tempering_come_near_on_all_energies_and_smc_first():
 
 def test_evaluations_that_the_page_compares():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
-    found = {m: comparison.curve(lattice, m, "evaluations") for m in ("DMALA", "SMC")}
-    assert (found["DMALA"].cost[-1], found["SMC"].cost[1]) == (384, 404)
-    ends = found["DMALA"].error[-1], found["SMC"].error[1]
-    assert ends == pytest.approx((0.96, 1.13), abs=0.006)
-    lowest = min(
-        np.interp(384, c.cost, c.error)
-        for m in lattice.arrays
-        if (c := comparison.curve(lattice, m, "evaluations"))
-    )
-    assert lowest == pytest.approx(ends[0])
+    langevin = comparison.curve(lattice, "DMALA", "evaluations")
+    assert langevin.cost[-1] == 384
+    for m in set(lattice.arrays) - {"DMALA"}:
+        if other := comparison.curve(lattice, m, "evaluations"):
+            level = np.interp(np.log(langevin.cost), np.log(other.cost), other.error)
+            begun = langevin.cost >= other.cost[0]
+            assert (langevin.error < level)[begun].all()
     # Estimates of log Z at the cost of the flow with its training.
     flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
     spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
@@ -308,6 +305,7 @@ def test_losses_take_as_many_steps_as_the_page_says():
 def test_what_the_page_concludes_is_what_was_stored():
     sampled = comparison.load(comparison.SAMPLING)
     relative = {"lattice, 0.1": 1, "independent sets": 1, "lattice, 0.3": 1 / 8}
+    slower = []  # an evaluation of SMC than one of Gibbs sampling
     for file, result in sampled.items():
         name, methods = comparison.SAMPLING[file], result.scalars["methods"]
         cost = {
@@ -322,6 +320,8 @@ def test_what_the_page_concludes_is_what_was_stored():
         others = [cost[m, "seconds"] for m in methods if m != "Gibbs"]
         assert 2 < min(others) / cost["Gibbs", "seconds"] < 13
         assert annealed == pytest.approx(relative.get(name, 0.5), rel=0.1)
+        slower.append(cost["SMC", "seconds"] / cost["Gibbs", "seconds"] / annealed)
+    assert [round(of(slower)) for of in (min, max)] == [2, 43]
     glass, rbm = (sampled[f"sampling-{name}"] for name in ("spin-glass", "rbm"))
     cost = {
         m: comparison.cost_to_arrive(glass, m, "evaluations") for m in ("SMC", "flow")
@@ -353,7 +353,7 @@ def test_what_the_page_concludes_is_what_was_stored():
     ends = {m: comparison.curve(digits, m, "seconds") for m in digits.arrays}
     assert min(ends, key=lambda m: ends[m].error[-1]) == "CD"
     assert ends["PL"].low[-1] < ends["CD"].high[-1]  # the bands touch
-    assert ends["PL"].error[-1] - ends["CD"].error[-1] < 0.2
+    assert round(ends["PL"].error[-1] - ends["CD"].error[-1], 1) == 0.1
     assert ends["PCD"].low[-1] > max(ends[m].high[-1] for m in ("CD", "PL"))
     ends = {m: comparison.curve(wide, m, "seconds") for m in wide.arrays}
     close = [ends.pop(m) for m in ("PL", "ratio matching", "ED-Bern")]

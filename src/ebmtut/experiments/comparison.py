@@ -262,7 +262,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     In brackets, for those that do not come near, the last error over that of exact
     samples.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.6), sharex=True)
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
     methods = _methods(results)
     for ax, (cost, title) in zip(axes, COSTS.items(), strict=True):
         found = [
@@ -277,8 +277,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         ax.set_yticks(range(len(methods)), methods)
         unit = "CPU time [ms]" if cost == "seconds" else title
         ax.set_title(f"{unit} until near", loc="left")
-    names = [SAMPLING[file] for file in results]
-    axes[-1].set_xticks(range(len(names)), names, rotation=40, ha="right")
+        _name_columns(ax, [SAMPLING[file] for file in results])
     return figure
 
 
@@ -305,9 +304,16 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
     texts = np.vectorize(_written)(every)
     _shaded(ax, np.vstack([shade, blank]), texts, np.vstack([low <= best, blank > 0]))
     ax.set_yticks(range(len(every)), [*methods, "baseline"])
-    names = [LEARNING[file] for file in results]
-    ax.set_xticks(range(len(names)), names, rotation=40, ha="right")
+    _name_columns(ax, [LEARNING[file] for file in results])
     return figure
+
+
+def _name_columns(ax: Axes, names: Sequence[str]) -> None:
+    """Write names below the columns, those of two words in two lines."""
+    lines = [name.replace(", ", ",\n") for name in names]
+    lines = [name if "," in name else name.replace(" ", "\n") for name in lines]
+    turned: Any = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(lines)), lines, fontsize="small", **turned)
 
 
 def _methods(results: Mapping[str, Result]) -> list[str]:
@@ -325,7 +331,7 @@ def _end(result: Result, method: str, cost: str) -> float:
 def _spent(cost: str, spent: float, end: float) -> str:
     """Write a cost, or how far the last error is from that of exact samples."""
     if np.isnan(spent):
-        return "" if np.isnan(end) else f"({_digits(end)}×)"
+        return "" if np.isnan(end) else f"({end:.2f}×)" if end < 3 else f"({end:.0f}×)"
     if cost == "seconds":
         return _digits(1000 * spent)
     return f"{spent:,.0f}" if spent < 1e4 else f"{spent / 1000:.0f}k"
@@ -347,11 +353,10 @@ def _shaded(ax: Axes, shade: np.ndarray, texts: np.ndarray, bold: np.ndarray) ->
     """Draw a table whose entries are darker the nearer their shade, to 2, is to 0."""
     ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
-        dark = shade[row, column] < 0.9
-        style = {"weight": "bold"} if bold[row, column] else {}
-        color = "white" if dark else "black"
-        kind = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
-        ax.text(column, row, text, **kind, **style)
+        color = "white" if shade[row, column] < 0.9 else "black"
+        kind: Any = {"ha": "center", "va": "center", "fontsize": 9, "color": color}
+        weight = "bold" if bold[row, column] else "normal"
+        ax.text(column, row, text, weight=weight, **kind)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)

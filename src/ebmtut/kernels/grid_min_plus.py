@@ -8,7 +8,7 @@ only at sources between those of its neighbours, in all lanes of a tile together
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,6 @@ def axis_min_plus(values, cost, steps, begin, end, out):  # type: ignore[no-unty
                 low[target], high[target] = first, last
 
 
-@cache
 def _halving(n: int) -> NDArray[np.int64]:
     """Return the steps that take the middle target first, then those of each half."""
     order, gaps = [], [(-1, n)]
@@ -108,25 +107,31 @@ def _halving(n: int) -> NDArray[np.int64]:
     return np.array(order)
 
 
-def _steps(cost: NDArray[Any]) -> NDArray[np.int64]:
-    """Return steps by halving for a strictly Monge cost; else all look at all."""
-    n, exact = len(cost), cost.astype(np.float64)
+@lru_cache(maxsize=16)
+def _prepared(cost: bytes, n: int, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cut a cost into blocks, and find its steps: by halving if it is strictly Monge.
+
+    By its bytes, as working them out takes as long as the minima of a few small images.
+    """
+    given = np.frombuffer(cost, dtype).reshape(n, n)
+    padded = np.pad(given, ((0, 0), (0, -n % _SOURCES)), constant_values=np.inf)
+    exact = given.astype(np.float64)
     bend = np.diff(np.diff(exact, axis=0), axis=1)
     rounding = np.finfo(np.float64).eps * np.abs(exact).max()
+    steps = np.array([(target, n, n, False) for target in range(n)])
     if (bend < -8 * rounding).all():
-        return _halving(n)
-    return np.array([(target, n, n, False) for target in range(n)])
+        steps = _halving(n)
+    return padded.reshape(n, -1, _SOURCES), steps
 
 
 def _along_axis(values: NDArray[Any], cost: NDArray[Any]) -> NDArray[Any]:
     """Return what `axis_min_plus` fills in, with threads where they are worth it."""
     n_outer, n, n_inner = values.shape
-    padded = np.pad(cost, ((0, 0), (0, -n % _SOURCES)), constant_values=np.inf)
-    blocks = padded.reshape(n, -1, _SOURCES)
-    given, out = (values, blocks, _steps(cost)), np.empty_like(values)
+    blocks, steps = _prepared(cost.tobytes(), n, cost.dtype.str)
+    out = np.empty_like(values)
 
     def work(tiles: slice) -> None:
-        axis_min_plus(*given, tiles.start, tiles.stop, out)
+        axis_min_plus(values, blocks, steps, tiles.start, tiles.stop, out)
 
     # By halving, a target looks at about a quarter of the sources.
     in_threads(work, n_outer * -(-n_inner // _LANES), values.size * n // 4)
