@@ -14,6 +14,8 @@ from ebmtut.experiments.pmp.deconvolution import (
     feature_distances,
     out_of_reach,
 )
+from ebmtut.results import load_result
+from tools.paths import ROOT
 
 ROW = get_experiment("pmp/deconvolution")
 TINY = DeconvolutionConfig(n_images=6, n_sweeps=3, n_seeds=2, n_shown=2)
@@ -78,3 +80,13 @@ def test_there_may_be_fewer_features_than_shapes():
         deconvolution.truth(config, 0).scalars["out_of_reach"]
         >= deconvolution.truth(TINY, 0).scalars["out_of_reach"]
     )
+
+
+def test_what_the_pages_say_of_annealed_gibbs_sampling():
+    study = load_result("pmp/annealed-gibbs", "full", ROOT / "studies").scalars
+    best, first = study["table"].values()
+    tried = sorted((row["error"], row["evidence"]) for row in study["tried"])
+    assert study["evidence"] == tried[0][1] == [2, 5] and len(tried) == 5
+    assert {high for _, (_, high) in tried[-2:]} == {20, 30}
+    assert (best["found"].count(4), first["found"].count(4)) == (4, 3)
+    assert round(100 * sum(best["error"]) / 5, 2) == 0.08
