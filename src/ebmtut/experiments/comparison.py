@@ -273,11 +273,10 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
         texts = np.vectorize(partial(_spent, cost))(spent, ends)
         shade = np.log10(spent / np.nanmin(spent, axis=0))
-        _shaded(ax, shade, texts, spent <= 2.2 * np.nanmin(spent, axis=0))
-        ax.set_yticks(range(len(methods)), methods)
+        bold = spent <= 2.2 * np.nanmin(spent, axis=0)
+        _shaded(ax, shade, texts, bold, methods, [SAMPLING[f] for f in results])
         unit = "CPU time [ms]" if cost == "seconds" else title
         ax.set_title(f"{unit} until near", loc="left")
-        _name_columns(ax, [SAMPLING[file] for file in results])
     return figure
 
 
@@ -299,21 +298,12 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
     least = np.nanmin(mean, axis=0)
     shade = 2 * np.log(mean / least) / np.log(base / least)
     best = high[np.nanargmin(mean, axis=0), range(len(base))]
-    every = np.vstack([mean, base])
+    texts = np.vectorize(_written)(np.vstack([mean, base]))
     blank = np.full_like(mean[:1], np.nan)
-    texts = np.vectorize(_written)(every)
-    _shaded(ax, np.vstack([shade, blank]), texts, np.vstack([low <= best, blank > 0]))
-    ax.set_yticks(range(len(every)), [*methods, "baseline"])
-    _name_columns(ax, [LEARNING[file] for file in results])
+    shade, bold = np.vstack([shade, blank]), np.vstack([low <= best, blank > 0])
+    names = [LEARNING[file] for file in results]
+    _shaded(ax, shade, texts, bold, [*methods, "baseline"], names)
     return figure
-
-
-def _name_columns(ax: Axes, names: Sequence[str]) -> None:
-    """Write names below the columns, those of two words in two lines."""
-    lines = [name.replace(", ", ",\n") for name in names]
-    lines = [name if "," in name else name.replace(" ", "\n") for name in lines]
-    turned: Any = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    ax.set_xticks(range(len(lines)), lines, fontsize="small", **turned)
 
 
 def _methods(results: Mapping[str, Result]) -> list[str]:
@@ -349,7 +339,14 @@ def _digits(value: float) -> str:
     return f"{value:#.2g}" if value < 10 else f"{value:.0f}"
 
 
-def _shaded(ax: Axes, shade: np.ndarray, texts: np.ndarray, bold: np.ndarray) -> None:
+def _shaded(
+    ax: Axes,
+    shade: np.ndarray,
+    texts: np.ndarray,
+    bold: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> None:
     """Draw a table whose entries are darker the nearer their shade, to 2, is to 0."""
     ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
@@ -357,6 +354,10 @@ def _shaded(ax: Axes, shade: np.ndarray, texts: np.ndarray, bold: np.ndarray) ->
         kind: Any = {"ha": "center", "va": "center", "fontsize": 9, "color": color}
         weight = "bold" if bold[row, column] else "normal"
         ax.text(column, row, text, weight=weight, **kind)
+    names = [name.replace(", ", ",\n") for name in columns]
+    turned: Any = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(names)), names, fontsize="small", **turned)
+    ax.set_yticks(range(len(rows)), rows)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
