@@ -296,7 +296,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
     )
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
     least = np.nanmin(mean, axis=0)
-    shade = 2 * np.log(mean / least) / np.log(base / least)
+    shade = 2 * np.log(mean / least) / np.log(np.nanmax(mean, axis=0) / least)
     best = high[np.nanargmin(mean, axis=0), range(len(base))]
     texts = np.vectorize(_written)(np.vstack([mean, base]))
     blank = np.full_like(mean[:1], np.nan)

@@ -42,7 +42,7 @@ function render({ model: state, el }) {
       canvas.setAttribute("aria-label", `features of ${names[k]} after ${sweeps[step]} sweeps`);
     });
     const shares = names.map((name, k) => `${name} ${wrong[k][step].toFixed(1)} %`);
-    line.textContent = `After ${sweeps[step]} sweeps, pixels explained wrongly: `
+    line.textContent = `After ${sweeps[step]} sweep${sweeps[step] > 1 ? "s" : ""}, pixels explained wrongly: `
       + `${shares.join(", ")}.`;
   }
 
