@@ -116,7 +116,8 @@ def _prepared(cost: bytes, n: int, dtype: str) -> tuple[NDArray[Any], NDArray[An
     given = np.frombuffer(cost, dtype).reshape(n, n)
     padded = np.pad(given, ((0, 0), (0, -n % _SOURCES)), constant_values=np.inf)
     exact = given.astype(np.float64)
-    bend = np.diff(np.diff(exact, axis=0), axis=1)
+    with np.errstate(invalid="ignore"):  # infinite costs
+        bend = np.diff(np.diff(exact, axis=0), axis=1)
     rounding = np.finfo(np.float64).eps * np.abs(exact).max()
     steps = np.array([(target, n, n, False) for target in range(n)])
     if (bend < -8 * rounding).all():
