@@ -370,7 +370,7 @@ def test_the_page_names_what_was_missed():
         "ed": "ising-rmse densities-table epsilon images images-table",
         "drl": "marginal-vs-recovery checkerboard ablation long-run",
         "pmp": "structured zeros-samples deconvolution",
-        "got": "coupling-1d wnmf-digits timing",
+        "got": "coupling-1d wnmf-digits wnmf-faces timing",
         "dnfs": "networks ising ebm-training ebm-table ising-learning max-cut "
         "max-independent-set",
     }
