@@ -12,7 +12,7 @@ def make_widget():
 
 
 def test_the_slider_shows_other_pictures(visit, line):
-    assert "After 1 sweeps" in line.inner_text()
+    assert "After 1 sweep," in line.inner_text()
     before = visit.page.locator("canvas").first.evaluate("c => c.toDataURL()")
     visit.page.get_by_role("slider").press("End")
     assert "After 250 sweeps" in line.inner_text()
