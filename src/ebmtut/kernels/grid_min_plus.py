@@ -57,8 +57,9 @@ def axis_min_plus(values, cost, steps, begin, end, out):  # type: ignore[no-unty
 
     values (n_outer, n, n_inner) is contiguous. ``cost`` (n, n_blocks, 4) is padded with
     infinities. Of the tiles, lines of n pixels in 104 lanes, those from begin to end
-    are done. ``steps`` (n, 4) has the targets in their order, each with those between
-    whose sources its own lie, n for none, and whether others lie between its own.
+    are done. ``steps`` (n, 4) lists the targets in their order: each with the earlier
+    targets whose sources bound its own from below and above, n for none, and whether
+    it bounds later ones.
     """
     _, n, n_inner = values.shape
     n_blocks, n_tiles = cost.shape[1], (n_inner + _LANES - 1) // _LANES
@@ -75,12 +76,8 @@ def axis_min_plus(values, cost, steps, begin, end, out):  # type: ignore[no-unty
                 row[lane] = values[a, k, start + lane]
             row[width:] = np.inf
         for step in range(n):
-            target, first, last = (
-                steps[step, 0],
-                low[steps[step, 1]],
-                high[steps[step, 2]],
-            )
-            c = cost[target]
+            target, left, right = steps[step, 0], steps[step, 1], steps[step, 2]
+            first, last, c = low[left], high[right], cost[target]
             best[:] = np.inf
             for block in range(first, last + 1):
                 _lower(best, line[block], c[block])
