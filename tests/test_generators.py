@@ -268,6 +268,7 @@ MADE = (
     partial(FLOW.path.sample_start, 2),
     partial(BasePath(energies.MLPEnergy(3), torch.zeros(3)).sample_start, 2),
     partial(samplers.annealed_importance_sampling, FLOW.path, SWEEP, 4, 2),
+    partial(samplers.boltzmann_annealing, ISING, 4, 2),
     partial(flows.reverse_elbo, FLOW, torch.zeros(2, 9), bound=100.0),
     partial(flows.simulate, FLOW, 2, 2),
     partial(flows.simulate_exact, FLOW, 2, bound=100.0),

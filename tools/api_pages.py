@@ -39,6 +39,7 @@ OTHERS = "More"
 EXPLAINED_IN = {
     "basics": "annealed_importance_sampling boltzmann_gibbs color_gibbs ising_gibbs "
     "mala",
+    "comparison": "boltzmann_annealing",
     "ed-ising": "rmse",
     "ed-record": "DirectedNeighborhood ResNetEnergy dula",
     "recovery": "denoising_score_matching_loss",

@@ -247,12 +247,10 @@ def annealing(
     problem: Problem, n_steps: int, generator: Generator, resample: float
 ) -> Samples:
     """T temperatures of annealed importance sampling, or of sequential Monte Carlo."""
-    path = AnnealingPath(problem.energy)
     how: Any = {"generator": generator, "resample_below": resample}
-    found = samplers.annealed_importance_sampling(
-        path, problem.sweep, N_SAMPLES, n_steps, **how
-    )
-    log_weights = found.log_weights + path.log_partition_start
+    energy: Any = problem.energy
+    found = samplers.boltzmann_annealing(energy, N_SAMPLES, n_steps, **how)
+    log_weights = found.log_weights + energy.n_sites * math.log(2)
     return Samples(found.x, n_steps * (problem.energy.n_sites + 1), log_weights)
 
 

@@ -8,17 +8,30 @@ import pytest
 import torch
 
 from ebmtut import _compiled
-from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.energies import (
+    BoltzmannMachine,
+    Ising,
+    LatticeIsing,
+    lattice_adjacency,
+    lattice_coloring,
+)
 from ebmtut.exact import exact_log_partition, exact_mean, lattice_log_partition
 from ebmtut.flows import gibbs_kernel
 from ebmtut.kernels import multispin as multispin
+from ebmtut.kernels.dense_gibbs import REFRESH, DenseChains
 from ebmtut.kernels.lanes import LANES
-from ebmtut.kernels.lattice_gibbs import GROUP, lane_streams, lattice_sweeps
+from ebmtut.kernels.lattice_gibbs import (
+    GROUP,
+    LatticeChains,
+    lane_streams,
+    lattice_sweeps,
+)
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import (
     annealed_importance_sampling,
+    boltzmann_annealing,
     ising_gibbs,
     ising_gibbs_reference,
 )
@@ -247,23 +260,74 @@ KERNEL = gibbs_kernel(PATH, lattice_coloring(3))
 N = 4000
 
 
-@pytest.mark.parametrize("resample_below", [0.0, 0.5])
-def test_mean_weight_and_weighted_energy_are_exact(resample_below):
+@pytest.mark.parametrize("resample_below", [0.0, 0.9])
+@pytest.mark.parametrize(
+    "model",
+    [None, PATH.target, dense_model(), BoltzmannMachine.from_ising(dense_model())],
+    ids=["kernel", "lattice", "dense", "Boltzmann machine"],
+)
+def test_mean_weight_and_weighted_energy_are_exact(model, resample_below):
+    """By a kernel on the path, or compiled."""
     generator = make_generator(0)
-    want = float(exact_log_partition(PATH.target, 9)) - PATH.log_partition_start
-    energy = float(exact_mean(PATH.target, PATH.target))
+    more = {"generator": generator, "resample_below": resample_below}
+    target = PATH.target if model is None else model
+    n_sites = target.n_sites
+    want = float(exact_log_partition(target, n_sites)) - n_sites * math.log(2)
+    energy = float(exact_mean(target, target))
     ratios, energies = [], []
     for _ in range(16):
-        found = annealed_importance_sampling(
-            PATH, KERNEL, N // 16, 5, generator=generator, resample_below=resample_below
-        )
+        if model is None:
+            found = annealed_importance_sampling(PATH, KERNEL, N // 16, 5, **more)
+        else:
+            found = boltzmann_annealing(model, N // 16, 5, **more)
         w = (found.log_weights - want).exp()
         ratios.append(w.mean())
-        energies.append((w * PATH.target(found.x)).mean())
+        energies.append((w * target(found.x.double())).mean())
         assert (found.n_resampled > 0) == (resample_below > 0)
     for values, exact in ((ratios, 1.0), (energies, energy)):
         got = torch.stack(values)
         assert abs(float((got.mean() - exact) / (got.std() / math.sqrt(16)))) < 5
+
+
+KEPT = {
+    "dense": (DenseChains, dense_model(), 9),
+    "lattice, chains in words": (LatticeChains, LatticeIsing(5, 0.2, 0.1), 150),
+    "lattice, rows in words": (LatticeChains, LatticeIsing(65, 0.2, 0.1), 2),
+}
+
+
+@pytest.mark.parametrize("kind, energy, n", KEPT.values(), ids=KEPT)
+def test_kept_chains_go_on_as_one_call_would(kind, energy, n):
+    """Across the sweep at which fields are summed anew; copies keep their energies."""
+    generator = make_generator(0)
+    start = torch.randint(2, (n, energy.n_sites), generator=generator).double()
+    at_once, one_by_one = kind(energy, start, 7), kind(energy, start, 7)
+    torch.testing.assert_close(one_by_one.energies(), energy(start))
+    at_once.sweep(REFRESH + 3)
+    for _ in range(REFRESH + 3):
+        one_by_one.sweep(1)
+    x = one_by_one.states(torch.float64)
+    assert torch.equal(x, at_once.states(torch.float64))
+    torch.testing.assert_close(one_by_one.energies(), energy(x))
+    rows = torch.randint(n, (n,), generator=generator)
+    one_by_one.choose(rows)
+    assert torch.equal(one_by_one.states(torch.float64), x[rows])
+    torch.testing.assert_close(one_by_one.energies(), energy(x[rows]))
+
+
+def test_half_the_strength_is_half_the_model():
+    """Bit by bit, for a factor of two rounds nothing."""
+    model, lattice = dense_model(), LatticeIsing(5, 0.2, 0.1)
+    half = Ising(model.coupling / 2, model.bias / 2), LatticeIsing(5, 0.1, 0.05)
+    for kind, whole, weak in zip(
+        (DenseChains, LatticeChains), (model, lattice), half, strict=True
+    ):
+        start = torch.zeros(100, whole.n_sites, dtype=torch.float64)
+        by_strength, by_model = kind(whole, start, 3), kind(weak, start, 3)
+        by_strength.sweep(2, 0.5)
+        by_model.sweep(2)
+        x = by_strength.states(torch.float64)
+        assert torch.equal(x, by_model.states(torch.float64))
 
 
 def test_one_step_is_importance_sampling_from_the_uniform_distribution():

@@ -6,7 +6,7 @@ chains are split among threads.
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from ebmtut._compiled import compiled, sweep_in_threads
@@ -17,19 +17,24 @@ REFRESH = 32  # sweeps between two sums of the fields from scratch
 
 
 @compiled
-def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
+def dense_sweeps(  # type: ignore[no-untyped-def]
+    spins, fields, coupling, bias, streams, n_before, n_sweeps, strength
+):
     """Sweep chains over all sites in turn, keeping every local field current.
 
-    spins (n_chains, n_sites) int8 and streams (n_chains, 4) are updated in place. P(s_i
-    = 1 | rest) = sigmoid(bias_i + coupling_i . s) with a symmetric coupling of zero
-    diagonal.
+    spins (n_chains, n_sites) int8, fields (n_chains, n_sites) and streams (n_chains, 4)
+    are updated in place; n_before counts the sweeps of earlier calls. P(s_i = 1 | rest)
+    = sigmoid(strength * field_i) with field = bias + coupling s and a symmetric
+    coupling of zero diagonal.
     """
     n_chains, n_sites = spins.shape
+    sharpness = coupling.dtype.type(strength)
     field = np.empty_like(bias)
     for chain in range(n_chains):
         s = spins[chain]
+        field[:] = fields[chain]
         s0, s1, s2, s3 = streams[chain]
-        for sweep in range(n_sweeps):
+        for sweep in range(n_before, n_before + n_sweeps):
             if sweep % REFRESH == 0:
                 field[:] = bias
                 for i in range(n_sites):
@@ -39,12 +44,13 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
                 draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
                 uniform = (draw >> np.uint64(11)) * 2.0**-53
                 # u < 1 / (1 + exp(-f)), without a division by infinity.
-                new = 1 if uniform * (1 + np.exp(-field[i])) < 1 else -1
+                new = 1 if uniform * (1 + np.exp(-sharpness * field[i])) < 1 else -1
                 if new != s[i]:
                     s[i] = new
                     change = coupling.dtype.type(2 * new)
                     for j in range(n_sites):
                         field[j] += change * coupling[i, j]
+        fields[chain] = field
         streams[chain, 0], streams[chain, 1] = s0, s1
         streams[chain, 2], streams[chain, 3] = s2, s3
 
@@ -60,19 +66,53 @@ def logit_parts(
     return coupling, 2 * energy.bias.detach().to(coupling)
 
 
+class DenseChains:
+    """Chains of a dense model, with their fields and streams of random numbers."""
+
+    def __init__(
+        self, energy: Ising, x: Float[Tensor, "batch n_sites"], seed: int
+    ) -> None:
+        self.coupling, self.bias = (part.numpy() for part in logit_parts(energy, x))
+        bits = x.detach().bool().view(torch.uint8).numpy()
+        self.spins = 2 * bits.astype(np.int8) - 1
+        self.fields = np.empty(bits.shape, dtype=self.bias.dtype)
+        self.streams = xoshiro_states(seed, len(bits))
+        self.n_done = 0
+
+    def sweep(self, n_sweeps: int, strength: float = 1.0) -> None:
+        """Sweep at a factor of the energy, spread over threads."""
+
+        def work(n: int, rows: slice) -> None:
+            chains = self.spins[rows], self.fields[rows]
+            model = self.coupling, self.bias, self.streams[rows]
+            dense_sweeps(*chains, *model, self.n_done, n, strength)
+
+        # A site that flips changes the fields of all others.
+        n_turns = self.spins.size * self.spins.shape[1]
+        sweep_in_threads(work, len(self.spins), n_sweeps, n_turns, grain=REFRESH)
+        self.n_done += n_sweeps
+
+    def energies(self) -> Float64[Tensor, " batch"]:
+        """Energies of the present states."""
+        if not self.n_done:
+            self.fields = self.bias + self.spins @ self.coupling
+        # s (C s + 2c), where E = -(s C s / 4 + s c / 2).
+        doubled = (self.spins * (self.fields + self.bias)).sum(1)
+        return torch.from_numpy(doubled).double() / -4
+
+    def choose(self, rows: Int64[Tensor, " batch"]) -> None:
+        """Replace the chains by copies of these."""
+        self.spins, self.fields = self.spins[rows], self.fields[rows]
+
+    def states(self, dtype: torch.dtype) -> Float[Tensor, "batch n_sites"]:
+        """Return the chains' states as bits."""
+        return torch.from_numpy((self.spins + 1) // 2).to(dtype)
+
+
 def dense_gibbs(
     energy: Ising, x: Float[Tensor, "batch n_sites"], n_sweeps: int, seed: int
 ) -> Float[Tensor, "batch n_sites"]:
     """Sweep copies of the chains, spread over threads."""
-    coupling, bias = (part.numpy() for part in logit_parts(energy, x))
-    bits = x.detach().bool().view(torch.uint8).numpy()
-    spins = 2 * bits.astype(np.int8) - 1
-    streams = xoshiro_states(seed, len(spins))
-
-    def sweep(n: int, rows: slice) -> None:
-        dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
-
-    # A site that flips changes the fields of all others.
-    n_turns = spins.size * spins.shape[1]
-    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=REFRESH)
-    return torch.from_numpy((spins + 1) // 2).to(x.dtype)
+    chains = DenseChains(energy, x, seed)
+    chains.sweep(n_sweeps)
+    return chains.states(x.dtype)

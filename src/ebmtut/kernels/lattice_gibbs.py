@@ -6,9 +6,11 @@ bits is pooled over sixteen blocks, each spin in its own place. Eight streams of
 numbers for 64 chains or a chain of rows: results do not depend on the threads.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,6 +23,7 @@ from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 GROUP = 16  # blocks whose open spins are pooled
 FIRST = 7  # digits drawn for a block; the others are drawn for pools
 _NONE = np.uint64(0)
+_NEIGHBOR_SUMS = torch.arange(-4, 5, 2, dtype=torch.float64, device="cpu")
 
 
 def lane_streams(seed: int, n_lattices: int) -> NDArray[np.uint64]:
@@ -214,36 +217,118 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
                 )
 
 
+@compiled
+def count_chains(words, place, ahead, agreeing, set_spins):  # type: ignore[no-untyped-def]
+    """Count, for 64 chains in a word, edges of equal spins and spins that are 1.
+
+    place (n_sites,) and ahead (2, n_sites) say where the words of the sites and of
+    their lower and right neighbours lie. A plane holds one digit of 64 counters.
+    """
+    n_sites = len(place)
+    planes = np.empty((2, 32), dtype=np.uint64)
+    for w in range(words.shape[0]):
+        lattice = words[w]
+        planes[:] = 0
+        for i in range(n_sites):
+            spins = lattice[place[i]]
+            for carry, k in (
+                (~(spins ^ lattice[ahead[0, i]]), 0),
+                (~(spins ^ lattice[ahead[1, i]]), 0),
+                (spins, 1),
+            ):
+                digit = 0
+                while carry:
+                    both = planes[k, digit] & carry
+                    planes[k, digit] ^= carry
+                    carry = both
+                    digit += 1
+        for k, counts in ((0, agreeing), (1, set_spins)):
+            for digit in range(planes.shape[1]):
+                plane = planes[k, digit]
+                if plane:
+                    for chain in range(64):
+                        bit = (plane >> np.uint64(chain)) & np.uint64(1)
+                        counts[w, chain] += np.int64(bit) << digit
+
+
+@lru_cache(maxsize=16)
+def _places_ahead(side: int) -> NDArray[np.int64]:
+    place = multispin.chain_plan(side).place.reshape(side, side)
+    return np.stack([np.roll(place, -1, axis).ravel() for axis in (0, 1)])
+
+
+class LatticeChains:
+    """Packed chains on a lattice, with their streams of random numbers.
+
+    A word holds spins of 64 chains, or else, where that redraws fewer words, of a
+    chain's row.
+    """
+
+    def __init__(
+        self, energy: LatticeIsing, x: Float[Tensor, "batch n_sites"], seed: int
+    ) -> None:
+        self.energy, self.n_chains = energy, len(x)
+        chains = multispin.chain_plan(energy.side)
+        rows = multispin.row_plan(energy.side)
+        self.by_rows = len(x) * len(rows.mask) < -(-len(x) // 64) * len(chains.mask)
+        self.plan = rows if self.by_rows else chains
+        self._pack(x.detach().bool().view(torch.uint8).numpy())
+        self.streams = lane_streams(seed, len(self.words))
+
+    def _pack(self, bits: NDArray[np.uint8]) -> None:
+        packed = (
+            multispin.pack_rows(bits, self.energy.side)
+            if self.by_rows
+            else multispin.pack_chains(bits)
+        )
+        self.words = self.plan.lay_out(packed)
+
+    def _bits(self) -> NDArray[np.uint8]:
+        packed = self.words[:, self.plan.place]
+        if self.by_rows:
+            return multispin.unpack_rows(packed, self.energy.side)
+        return multispin.unpack_chains(packed, self.n_chains)
+
+    def sweep(self, n_sweeps: int, strength: float = 1.0) -> None:
+        """Sweep at a factor of the energy, spread over threads."""
+        logit = 4 * self.energy.sigma * _NEIGHBOR_SUMS + 2 * self.energy.bias
+        p = torch.sigmoid(strength * logit).numpy()
+        thresholds = multispin.threshold_bits(p)
+        row_side = self.energy.side if self.by_rows else 0
+
+        def work(n: int, part: slice) -> None:
+            words, streams = self.words[part], self.streams[part]
+            lattice_sweeps(words, *self.plan.arrays, thresholds, streams, n, row_side)
+
+        n_spins = self.n_chains * self.energy.n_sites
+        sweep_in_threads(work, len(self.words), n_sweeps, n_spins)
+
+    def energies(self) -> Float64[Tensor, " batch"]:
+        """Energies of the present states."""
+        energy = self.energy
+        if self.by_rows:
+            return energy(self.states(torch.float64))
+        ahead = _places_ahead(energy.side)
+        agreeing, ones = np.zeros((2, len(self.words), 64), dtype=np.int64)
+        count_chains(self.words, self.plan.place, ahead, agreeing, ones)
+        bonds = 2 * agreeing.ravel() - ahead.size
+        spins = 2 * ones.ravel() - energy.n_sites
+        found = -(2 * energy.sigma * bonds + energy.bias * spins)
+        return torch.from_numpy(found[: self.n_chains])
+
+    def choose(self, rows: Int64[Tensor, " batch"]) -> None:
+        """Replace the chains by copies of these."""
+        self._pack(self._bits()[rows])
+
+    def states(self, dtype: torch.dtype) -> Float[Tensor, "batch n_sites"]:
+        """Return the chains' states as bits."""
+        return torch.from_numpy(self._bits()).to(dtype)
+
+
 def lattice_gibbs(
     energy: LatticeIsing, x: Float[Tensor, "batch n_sites"], n_sweeps: int, seed: int
 ) -> Float[Tensor, "batch n_sites"]:
     """Sweep copies of the chains, spread over threads."""
-    bits = x.detach().bool().view(torch.uint8).numpy()
-    n_up = torch.arange(5, dtype=torch.float64, device="cpu")
-    logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
-    thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
-    chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)
-    # Which packing redraws fewer words: 64 chains in one, or a chain's row?
-    by_rows = len(bits) * len(rows.mask) < -(-len(bits) // 64) * len(chains.mask)
-    plan = rows if by_rows else chains
-    packed = (
-        multispin.pack_rows(bits, energy.side)
-        if by_rows
-        else multispin.pack_chains(bits)
-    )
-    words = plan.lay_out(packed)
-    streams = lane_streams(seed, len(words))
-
-    def sweep(n: int, part: slice) -> None:
-        row_side = energy.side if by_rows else 0
-        lattice_sweeps(
-            words[part], *plan.arrays, thresholds, streams[part], n, row_side
-        )
-
-    sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
-    swept = words[:, plan.place]
-    if by_rows:
-        bits = multispin.unpack_rows(swept, energy.side)
-    else:
-        bits = multispin.unpack_chains(swept, len(bits))
-    return torch.from_numpy(bits).to(x.dtype)
+    chains = LatticeChains(energy, x, seed)
+    chains.sweep(n_sweeps)
+    return chains.states(x.dtype)

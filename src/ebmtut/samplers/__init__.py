@@ -6,7 +6,11 @@ Langevin step, which is also that of recovery likelihood's chains in ``condition
 and ``interpolation`` the spherical interpolation of noise between two samples.
 """
 
-from ebmtut.samplers.ais import AnnealedSamples, annealed_importance_sampling
+from ebmtut.samplers.ais import (
+    AnnealedSamples,
+    annealed_importance_sampling,
+    boltzmann_annealing,
+)
 from ebmtut.samplers.block_gibbs import block_gibbs
 from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
@@ -48,6 +52,7 @@ __all__ = [
     "anneal",
     "annealed_importance_sampling",
     "block_gibbs",
+    "boltzmann_annealing",
     "boltzmann_gibbs",
     "boltzmann_gwg",
     "color_gibbs",

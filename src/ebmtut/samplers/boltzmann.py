@@ -50,9 +50,13 @@ def boltzmann_gibbs(
             return swept
         sampler = color_gibbs(model, model.coloring())
         return run_chain(sampler, x, n_sweeps, generator=generator).x_final
+    return ising_gibbs(ising_of(model), x, n_sweeps, generator=generator)
+
+
+def ising_of(model: BoltzmannMachine) -> Ising:
+    """Return the same distribution as an Ising model; energies differ by a constant."""
     weight = model.symmetric_weight.detach()
-    ising = Ising(weight / 8, model.bias.detach() / 2 + weight.sum(1) / 4)
-    return ising_gibbs(ising, x, n_sweeps, generator=generator)
+    return Ising(weight / 8, model.bias.detach() / 2 + weight.sum(1) / 4)
 
 
 @checked
