@@ -32,7 +32,7 @@ from ebmtut.experiments.experiment import Cells, Names, Outcome, stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
+from ebmtut.samplers import boltzmann_annealing, ising_gibbs
 from ebmtut.states import bits_to_spins
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
@@ -181,17 +181,13 @@ def lattice_job(
     generator = stream("evaluation", seed, device)
     if method in ANNEALING:
         baseline = ANNEALING[method]
-        sweep = fast_gibbs(side, sigma)
+        n_steps = config.n_time_steps * baseline.n_sweeps
+        how: Any = {"generator": generator, "resample_below": baseline.resample_below}
         # Compiled before the clock starts.
-        sweep(path.sample_start(1, generator=generator), 1.0, generator=generator)
+        boltzmann_annealing(path.target, 64, 1, **how)
         began = time.process_time()
-        x, log_weights, _ = annealed_importance_sampling(
-            path,
-            sweep,
-            config.n_samples,
-            config.n_time_steps * baseline.n_sweeps,
-            generator=generator,
-            resample_below=baseline.resample_below,
+        x, log_weights, _ = boltzmann_annealing(
+            path.target, config.n_samples, n_steps, **how
         )
         seconds = time.process_time() - began
         scores = sample_scores(path, exact, x, log_weights, seconds)
@@ -228,16 +224,6 @@ def lattice_job(
     state = flow.network.state_dict().items()
     weights = {f"net.{k}": v.cpu().numpy() for k, v in state}
     return Outcome(scalars, arrays | weights)
-
-
-def fast_gibbs(side: int, sigma: float) -> Any:
-    """One compiled Gibbs sweep at time t."""
-
-    def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
-        energy = LatticeIsing(side, t * sigma).to(x.device)
-        return ising_gibbs(energy, x, 1, generator=generator)
-
-    return kernel
 
 
 def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
