@@ -176,7 +176,8 @@ def lattice_job(
     device: str = "cpu",
 ) -> Outcome:
     """Train and evaluate one method on one lattice, or evaluate a baseline."""
-    path = AnnealingPath(LatticeIsing(side, sigma).to(device))
+    lattice = LatticeIsing(side, sigma).to(device)
+    path = AnnealingPath(lattice)
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = stream("evaluation", seed, device)
     if method in ANNEALING:
@@ -184,10 +185,10 @@ def lattice_job(
         n_steps = config.n_time_steps * baseline.n_sweeps
         how: Any = {"generator": generator, "resample_below": baseline.resample_below}
         # Compiled before the clock starts.
-        boltzmann_annealing(path.target, 64, 1, **how)
+        boltzmann_annealing(lattice, 64, 1, **how)
         began = time.process_time()
         x, log_weights, _ = boltzmann_annealing(
-            path.target, config.n_samples, n_steps, **how
+            lattice, config.n_samples, n_steps, **how
         )
         seconds = time.process_time() - began
         scores = sample_scores(path, exact, x, log_weights, seconds)
