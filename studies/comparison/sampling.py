@@ -27,11 +27,12 @@ from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from studies.comparison import shared
-from studies.comparison.shared import SEEDS, Grid, Options
+from studies.comparison.shared import Grid, Options
 
 N_SAMPLES = 1000
+SEEDS = range(6)
 #: CPU seconds after which no longer run is begun.
-BUDGET = 0.3
+BUDGET = 1.0
 #: Optimiser steps of a flow, and its batch.
 N_TRAIN, BATCH = 200, 256
 #: Columns of a curve. Evaluations are those of one sample, the energy as a black box.
@@ -373,6 +374,7 @@ def study(name: str) -> None:
             "n_sites": problem.energy.n_sites,
         },
         {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN},
+        seeds=SEEDS,
         told=lambda method, options: {
             "training": training(problem, options.get("rate", 0.0))
         },

@@ -63,11 +63,12 @@ def study(
     scalars: Mapping[str, Any],
     config: Mapping[str, Any],
     *,
+    seeds: Sequence[int] = SEEDS,
     trial: Callable[..., np.ndarray] | None = None,
     told: Callable[[str, Options], Options] = lambda method, options: {},
     beyond: str = "",
 ) -> None:
-    """Tune every method on one problem, run it with three seeds, store the curves.
+    """Tune every method on one problem, run it with each seed, store the curves.
 
     ``run(method, options, seed)`` gives a curve with the columns of ``scalars``,
     ``trial`` is a cheaper one with the same last two points, and ``told(method,
@@ -80,15 +81,15 @@ def study(
     column = scalars["columns"].index(scalars["shown"])
     for method, grid in grids.items():
         options, tried = tuned(partial(trial or run, method), grid, column, beyond)
-        found = [run(method, options, seed) for seed in SEEDS]
+        found = [run(method, options, seed) for seed in seeds]
         # Seeds end at different lengths.
-        runs = np.full((len(SEEDS), max(map(len, found)), found[0].shape[1]), np.nan)
+        runs = np.full((len(seeds), max(map(len, found)), found[0].shape[1]), np.nan)
         for row, rows in zip(runs, found, strict=True):
             row[: len(rows)] = rows
         arrays[method] = runs.astype("float32")
         table[method] = {"options": options, "tried": tried, **told(method, options)}
         print(name, method, options, runs[:, -1, column].tolist(), flush=True)
-    made = collect_provenance(seed=SEEDS[0], started=began)
+    made = collect_provenance(seed=seeds[0], started=began)
     stored = {**scalars, "methods": table}
     result = Result(identity, "full", dict(config), stored, arrays, made)
     print(save_result(result, FOLDER), flush=True)
