@@ -260,7 +260,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
     In brackets, for those that do not come near, the last error over that of exact
-    samples.
+    samples. The last column is the largest factor over the cheapest sampler.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
     methods = _methods(results)
@@ -272,9 +272,13 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         spent = np.array(found)
         ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
         texts = np.vectorize(partial(_spent, cost))(spent, ends)
-        shade = np.log10(spent / np.nanmin(spent, axis=0))
-        bold = spent <= 2.2 * np.nanmin(spent, axis=0)
-        _shaded(ax, shade, texts, bold, methods, [SAMPLING[f] for f in results])
+        factor = spent / np.nanmin(spent, axis=0)
+        worst = factor.max(1, keepdims=True)  # NaN where one is
+        texts = np.hstack([texts, np.vectorize(_factor)(worst)])
+        shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
+        bold = np.hstack([factor <= 2.2, worst <= np.nanmin(worst)])
+        names = [*(SAMPLING[file] for file in results), "largest factor"]
+        _shaded(ax, shade, texts, bold, methods, names)
         unit = "CPU time [ms]" if cost == "seconds" else title
         ax.set_title(f"{unit} until near", loc="left")
     return figure
@@ -325,6 +329,13 @@ def _spent(cost: str, spent: float, end: float) -> str:
     if cost == "seconds":
         return _digits(1000 * spent)
     return f"{spent:,.0f}" if spent < 1e4 else f"{spent / 1000:.0f}k"
+
+
+def _factor(value: float) -> str:
+    """Write a factor, if there is one."""
+    return (
+        "" if np.isnan(value) else f"{value:#.2g}×" if value < 10 else f"{value:.0f}×"
+    )
 
 
 def _written(error: float) -> str:
