@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut import metrics
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.pivot import Pivot, spread
 from ebmtut.experiments.pmp.deconvolution import blank_images
 from ebmtut.experiments.pmp.log_partition import ENSEMBLES
 from ebmtut.experiments.pmp.rbm_digits import scores
@@ -76,25 +76,41 @@ def zeros_table(result: Result) -> Table:
     k, table = result.config["n_sweeps"], result.scalars["table"]
     measures = {
         "covariances": ("pairs", "null pairs", "data pairs"),
-        "covariances, Gibbs": ("pairs of Gibbs", "", ""),
-        "means, Gibbs": ("means of Gibbs", "", ""),
+        "means": ("means", "", ""),
         "log MMD²": (f"log_mmd2@{k}", "null", "data"),
     }
-    columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
-    if not all("pairs of Gibbs" in row for row in table.values()):
+    if not all("pairs" in row for row in table.values()):
         known = ("log_mmd2 of Gibbs on these weights", "", "")
         measures = {"log MMD²": measures["log MMD²"], "log MMD², Gibbs": known}
+    columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
     for head, (own, *ends) in measures.items():
-        columns[head] = [round(float(np.mean(r[own])), 3) for r in table.values()]
+        columns[head] = [spread(row[own], 3) for row in table.values()]
         columns[head] += [result.scalars.get(end) for end in ends]
     return Table(
         columns,
-        caption=f"Samples after {k} sweeps by the sampler used in learning; columns "
-        "named Gibbs: by Gibbs sampling with the same weights. Lower is better. One "
-        "seed.",
+        caption=f"Errors of samples after {k} sweeps by the sampler used in learning. "
+        f"Lower is better. {_seeds(result)}.",
         kinds=[""] * len(table) + ["null", "exact"],
         even=True,
     )
+
+
+def gibbs_table(result: Result) -> Table:
+    """Tabulate errors of Gibbs sampling with the learned weights, short and long."""
+    table = result.scalars["table"]
+    columns: dict[str, list[Any]] = {"learned with": [*table]}
+    for key, k in (("Gibbs", "n_sweeps"), ("long Gibbs", "n_long")):
+        for head, name in (("covariances", "pairs"), ("means", "means")):
+            cells = [spread(row[f"{name} of {key}"], 3) for row in table.values()]
+            columns[f"{head}, {result.config[k]:,} sweeps"] = cells
+    caption = f"Errors of Gibbs sampling with the learned weights. {_seeds(result)}."
+    return Table(columns, caption=caption, even=True)
+
+
+def _seeds(result: Result) -> str:
+    """Say how many runs a table is of."""
+    n = result.config["n_seeds"]
+    return "One seed" if n == 1 else f"Means and standard errors of {n} runs"
 
 
 #: What learning computed.
