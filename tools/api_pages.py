@@ -37,9 +37,8 @@ GROUPS = {
 OTHERS = "More"
 # Pages that explain what these names compute without naming them, by their labels.
 EXPLAINED_IN = {
-    "basics": "annealed_importance_sampling boltzmann_gibbs color_gibbs ising_gibbs "
-    "mala",
-    "comparison": "boltzmann_annealing",
+    "basics": "annealed_importance_sampling boltzmann_annealing boltzmann_gibbs "
+    "color_gibbs ising_gibbs mala",
     "ed-ising": "rmse",
     "ed-record": "DirectedNeighborhood ResNetEnergy dula",
     "recovery": "denoising_score_matching_loss",

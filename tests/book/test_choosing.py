@@ -201,7 +201,10 @@ def costs_of_gradients():
         (r"Ising lattice](#dnfs-ising) $\log Z$ is right to 0.003", flow),
         ("of 0.2 percent after 200 iterations", gibbs_ot),
         ("for 0.10 nats; recovery likelihood has 0.18", costs_of_losses),
-        ("2 to 10 ms for 1,000 samples with Gibbs, 4 to 20 ms with SMC", costs_of_samplers),
+        (
+            "2 to 10 ms for 1,000 samples with Gibbs, 4 to 20 ms with SMC",
+            costs_of_samplers,
+        ),
         ("takes one second for 0.0012", costs_of_log_z),
         ("Sinkhorn 1.170 ± 0.003 pixels after 3.5 CPU seconds", costs_of_gradients),
     ],

@@ -260,7 +260,8 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
     In brackets, for those that do not come near, the last error over that of exact
-    samples. The last column is the largest factor over the cheapest sampler.
+    samples, with an arrow where it still falls. The last column is the largest factor
+    over the cheapest sampler.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
     methods = _methods(results)
@@ -315,17 +316,24 @@ def _methods(results: Mapping[str, Result]) -> list[str]:
     return [m for m in METHODS if any(m in r.arrays for r in results.values())]
 
 
-def _end(result: Result, method: str, cost: str) -> float:
-    """Return the last error over that of exact samples; NaN where there is no cost."""
+def _end(result: Result, method: str, cost: str) -> str:
+    """Write the last error over that of exact samples, and whether it still falls.
+
+    It does where the last doubling of the cost takes off a tenth or more.
+    """
     exact = result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
-    return float(found.error[-1] / exact) if found else np.nan
+    if found is None:
+        return ""
+    end, before = found.error[-1] / exact, found.error[-2] / exact
+    falls = "↓" if end < 0.9 * before else ""
+    return f"({end:.1f}×{falls})" if end < 9.5 else f"({end:.0f}×{falls})"
 
 
-def _spent(cost: str, spent: float, end: float) -> str:
-    """Write a cost, or how far the last error is from that of exact samples."""
+def _spent(cost: str, spent: float, end: str) -> str:
+    """Write a cost, or how the curve ends that does not come near."""
     if np.isnan(spent):
-        return "" if np.isnan(end) else f"({end:.2f}×)" if end < 3 else f"({end:.0f}×)"
+        return end
     if cost == "seconds":
         return _digits(1000 * spent)
     return f"{spent:,.0f}" if spent < 1e4 else f"{spent / 1000:.0f}k"

@@ -1,6 +1,6 @@
 // Error over cost: choose a problem, a cost and a filter; a sentence names the best methods.
 
-import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
+import { blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
 import { chosen, ranges, ranked, verdict } from "./comparison_curves.js";
 
 const BOX = { left: 110, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
@@ -127,16 +127,16 @@ function sentence(problem, price, found) {
   const [what, unit = ""] = problem.measure.split(/ \[|\]/);
   const error = `${what} ${told(found[0].error)} ${unit}`.trim();
   const { baseline, near, overlap } = verdict(problem.lines, found);
-  if (baseline) return `At ${price} no method beats the baseline yet; lowest ${error}.`;
+  if (baseline) return `Within ${price} no method beats the baseline yet; lowest ${error}.`;
   const some = near.length > 1;
   if (near.length)
-    return `At ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
+    return `Within ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
       + `within twice their error: ${some ? "lowest mean " : ""}${error}.`;
   const none = problem.lines.exact ? ", but not near exact samples" : "";
   return overlap.length > 1
-    ? `At ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
+    ? `Within ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
       + `lowest mean ${error}.`
-    : `At ${price} ${overlap[0]} is lowest${none}: ${error}.`;
+    : `Within ${price} ${overlap[0]} is lowest${none}: ${error}.`;
 }
 
 function render({ model: state, el }) {
@@ -155,6 +155,11 @@ function render({ model: state, el }) {
   const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
     + "exact samples (line)");
   const names = panel("methods, best first, and their errors at the vertical line");
+  plot.addEventListener("click", (event) => {
+    const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
+      / (BOX.right - BOX.left);
+    change({ budget: Math.min(1, Math.max(0, budget)) });
+  });
 
   function update() {
     const [name, cost, asks] =

@@ -12,9 +12,21 @@ def test_the_filter_leaves_the_methods_that_meet_it(visit, line):
     widget = visit.page.locator(".comparison-explorer")
     widget.locator(".ex-range").fill("0.4")
     told = (
-        "At 2.5 CPU seconds B and A are lowest, but not near exact samples, with "
+        "Within 2.5 CPU seconds B and A are lowest, but not near exact samples, with "
         "overlapping bands: lowest mean error 0.40 nats."
     )
     assert line.inner_text() == told
     widget.locator("select").nth(2).select_option("x")
-    assert line.inner_text().startswith("At 2.5 CPU seconds A is lowest, ")
+    assert line.inner_text().startswith("Within 2.5 CPU seconds A is lowest, ")
+
+
+def test_a_click_moves_the_budget(visit, line):
+    widget = visit.page.locator(".comparison-explorer")
+    plot = widget.locator("canvas").first
+    told = []
+    for place in (0.3, 0.9):
+        box = plot.bounding_box()
+        plot.click(position={"x": place * box["width"], "y": box["height"] / 2})
+        told.append(line.inner_text())
+    assert told[0] != told[1]
+    assert all(text.startswith("Within ") for text in told)
