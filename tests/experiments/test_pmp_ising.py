@@ -120,15 +120,27 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
 
 
 def test_what_the_page_says_of_gibbs_sampling_with_the_weights_of_pmp():
-    table = load_result("pmp/zeros-pictures", "full", ROOT / "studies").scalars["table"]
-    rows = {m: {name: v[0] for name, v in row.items()} for m, row in table.items()}
-    own, gibbs, means = (
-        rows["PMP"][name] for name in ("pairs", "pairs of Gibbs", "means of Gibbs")
-    )
-    assert [round(x, 2) for x in (own, gibbs, means)] == [0.39, 0.65, 0.07]
-    assert round(rows["PMP"]["means"], 2) == 0.02
-    for m in ("Gibbs", "Gibbs-reset"):
-        assert abs(rows[m]["pairs"] - rows[m]["pairs of Gibbs"]) < 0.02
+    stored = load_result("pmp/zeros-pictures", "full", ROOT / "studies").scalars
+    rows = {
+        m: {name: np.array(v) for name, v in row.items()}
+        for m, row in stored["table"].items()
+    }
+    chains = [rows[m]["pairs"] for m in ("Gibbs", "Gibbs-reset")]
+    for m in ("PMP", "PMP symmetric"):
+        own = rows[m]["pairs"]
+        assert (own < np.min(chains, axis=0)).all()
+        assert (own.mean() / np.mean(chains, axis=1)).min() > 0.9
+    known = {name: float(v.mean()) for name, v in rows["PMP"].items()}
+    said = {"pairs": 0.38, "pairs of Gibbs": 0.64, "means of Gibbs": 0.06}
+    assert {name: round(known[name], 2) for name in said} == said
+    assert round(known["means"], 2) == 0.02
+    for row in rows.values():
+        for name in ("pairs", "means"):
+            short, long = row[f"{name} of Gibbs"], row[f"{name} of long Gibbs"]
+            assert abs(short.mean() - long.mean()) < 0.011
+    score = rows["Gibbs"]["log_mmd2@50"]
+    assert abs(score.mean() - stored["null"]) < score.std(ddof=1) / len(score) ** 0.5
+    assert round(stored["null"] - stored["data"], 1) == 0.3
 
 
 def test_a_move_of_gwg_looks_at_every_site():

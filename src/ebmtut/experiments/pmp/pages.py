@@ -99,12 +99,17 @@ def gibbs_table(result: Result) -> Table:
     """Tabulate errors of Gibbs sampling with the learned weights, short and long."""
     table = result.scalars["table"]
     columns: dict[str, list[Any]] = {"learned with": [*table]}
-    for key, k in (("Gibbs", "n_sweeps"), ("long Gibbs", "n_long")):
+    for key, mark in (("Gibbs", ""), ("long Gibbs", ", long")):
         for head, name in (("covariances", "pairs"), ("means", "means")):
             cells = [spread(row[f"{name} of {key}"], 3) for row in table.values()]
-            columns[f"{head}, {result.config[k]:,} sweeps"] = cells
-    caption = f"Errors of Gibbs sampling with the learned weights. {_seeds(result)}."
-    return Table(columns, caption=caption, even=True)
+            columns[head + mark] = cells
+    short, long = (result.config[k] for k in ("n_sweeps", "n_long"))
+    return Table(
+        columns,
+        caption="Errors of Gibbs sampling with the learned weights, after "
+        f"{short} sweeps and, long, after {long:,}. {_seeds(result)}.",
+        even=True,
+    )
 
 
 def _seeds(result: Result) -> str:
