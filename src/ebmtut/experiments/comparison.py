@@ -165,14 +165,20 @@ def _per(result: Result) -> str:
     return "in all" if "measure" in result.scalars else "per sample"
 
 
-def _panel(ax: Axes, result: Result, cost: str, error: str | None = None) -> None:
-    """Draw all methods over one cost, with the baseline and exact samples."""
+def _panel(
+    ax: Axes,
+    result: Result,
+    cost: str,
+    error: str | None = None,
+    methods: Sequence[str] | None = None,
+) -> None:
+    """Draw methods, or all, over one cost, with the baseline and exact samples."""
     shown = error or result.scalars["shown"]
     for kind, values in result.scalars["references"].items():
         if values.get(shown) is not None:
             style = "-" if kind == "exact" else ":"
             ax.axhline(values[shown], color="#888888", ls=style, lw=1.2, zorder=0)
-    for name in result.scalars["methods"]:
+    for name in methods or result.scalars["methods"]:
         found = curve(result, name, cost, error)
         if found is None:
             continue
@@ -234,11 +240,15 @@ def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
 
 
 def draw_beside(
-    result: Result, name: str, cost: Sequence[float], error: Sequence[float]
+    result: Result,
+    name: str,
+    cost: Sequence[float],
+    error: Sequence[float],
+    methods: Sequence[str] = ("Gibbs", "GWG", "SMC"),
 ) -> Figure:
-    """Draw the curve of another method beside the stored ones, over evaluations."""
+    """Draw the curve of another method beside stored ones, over evaluations."""
     figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
-    _panel(ax, result, "evaluations")
+    _panel(ax, result, "evaluations", methods=methods)
     ax.plot(cost, error, color=BROWN, marker="p", ms=8, lw=2.5, label=name)
     ax.set(xlabel=f"evaluations {_per(result)}", ylabel=_measure(result))
     _legend(figure, [ax])
@@ -259,13 +269,17 @@ def cost_to_arrive(
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
-    In brackets, for those that do not come near, the last error over that of exact
+    Without a shade, for those that do not come near, the last error over that of exact
     samples, with an arrow where it still falls. The last column is the largest factor
     over the cheapest sampler.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
-    methods = _methods(results)
     for ax, (cost, title) in zip(axes, COSTS.items(), strict=True):
+        methods = [
+            m
+            for m in _methods(results)
+            if any(curve(r, m, cost) for r in results.values())
+        ]
         found = [
             [cost_to_arrive(r, m, cost) or np.nan for r in results.values()]
             for m in methods
@@ -278,7 +292,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         texts = np.hstack([texts, np.vectorize(_factor)(worst)])
         shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
         bold = np.hstack([factor <= 2.2, worst <= np.nanmin(worst)])
-        names = [*(SAMPLING[file] for file in results), "largest factor"]
+        names = [*(SAMPLING[file] for file in results), "largest\nfactor"]
         _shaded(ax, shade, texts, bold, methods, names)
         unit = "CPU time [ms]" if cost == "seconds" else title
         ax.set_title(f"{unit} until near", loc="left")
@@ -327,7 +341,7 @@ def _end(result: Result, method: str, cost: str) -> str:
         return ""
     end, before = found.error[-1] / exact, found.error[-2] / exact
     falls = "↓" if end < 0.9 * before else ""
-    return f"({end:.1f}×{falls})" if end < 9.5 else f"({end:.0f}×{falls})"
+    return f"{end:.1f}×{falls}" if end < 2.95 else f"{end:.0f}×{falls}"
 
 
 def _spent(cost: str, spent: float, end: str) -> str:
@@ -370,7 +384,7 @@ def _shaded(
     ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
         color = "white" if shade[row, column] < 0.9 else "black"
-        kind: Any = {"ha": "center", "va": "center", "fontsize": 9, "color": color}
+        kind: Any = {"ha": "center", "va": "center", "fontsize": 10, "color": color}
         weight = "bold" if bold[row, column] else "normal"
         ax.text(column, row, text, weight=weight, **kind)
     names = [name.replace(", ", ",\n") for name in columns]

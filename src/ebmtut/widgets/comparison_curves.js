@@ -1,14 +1,9 @@
 // Arithmetic of the curves of error over cost: ranges, filters, and who is best where.
 
-// Mean, lowest and highest error at a cost, on lines through the logarithms: none before
-// the first run, those of the last run behind it.
+// Mean, lowest and highest error of the longest run within a cost: null before the first.
 export function errorsAt(points, cost) {
-  if (!points || !points.length || cost < points[0][0]) return null;
-  const k = points.findIndex(([x], place) => place > 0 && x >= cost);
-  if (k < 0) return points[points.length - 1].slice(1);
-  const [[x0, ...before], [x1, ...after]] = [points[k - 1], points[k]];
-  const part = Math.log(cost / x0) / Math.log(x1 / x0);
-  return before.map((y, column) => y * (after[column] / y) ** part);
+  const within = (points || []).filter(([x]) => x <= cost * (1 + 1e-9));
+  return within.length ? within[within.length - 1].slice(1) : null;
 }
 
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>

@@ -45,11 +45,11 @@ _METHOD_COLORS = {
 }
 
 #: Scores of a baseline.
-_SCORES = ("ESS", "log Z error", "energy", "weighted energy")
+_SCORES = ("ESS", "log Z error", "energy", "weighted energy", "sample cpu ms")
 
 
 def with_baselines(row: Result, study: Result) -> Result:
-    """Take baselines from a study with more runs, but not their CPU seconds."""
+    """Take baselines from a study with more runs, on the same processor."""
     table = dict(row.scalars["table"])
     for name, found in study.scalars["table"].items():
         table[name] = {
