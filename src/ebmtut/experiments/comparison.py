@@ -183,7 +183,7 @@ def _panel(
         if found is None:
             continue
         color, marker, style, _ = METHODS[name]
-        line = {"color": color, "label": name, "marker": marker, "ms": 4}
+        line: Any = {"color": color, "label": name, "marker": marker, "ms": 4}
         if len(found.cost) == 1:  # a point alone must stand out of the lines
             line |= {"ms": 10, "mec": "white", "mew": 1.2, "zorder": 5}
         ax.plot(found.cost, found.error, style, **line)

@@ -59,6 +59,12 @@ def with_baselines(row: Result, study: Result) -> Result:
     return replace(row, scalars=row.scalars | {"table": table})
 
 
+def _runs(rows: Mapping[str, Any]) -> str:
+    """Count the runs of a result's methods."""
+    flow, annealing = (len(rows[method]["ESS"]) for method in ("ours", "AIS"))
+    return f"{flow} runs of the flow and {annealing} of annealing"
+
+
 def quality_table(result: Result, column: str) -> Table:
     """Set ESS beside the error of log Z and the energies."""
     exact = result.scalars["exact"][column]
@@ -97,7 +103,7 @@ def energies_table(result: Result, column: str, methods: Sequence[str]) -> Table
             "mean energy": [*(spread(rows[m]["energy"]) for m in methods), exact],
         },
         caption=f"{_title(result, column)}; mean energy without weights. Standard "
-        f"errors over {len(rows[methods[0]]['ESS'])} runs.",
+        f"errors over {_runs(rows)}.",
         kinds=[*("" if m in LEARNED else "null" for m in methods), "exact"],
         digits=4,
     )
@@ -153,12 +159,12 @@ def costs_table(result: Result, column: str) -> Table:
         ms = float(f"{fmean(cell[f'sample cpu ms{kind}']) / fraction:.2g}")
         energy = spread(cell[f"weighted energy{kind}"])
         lines.append([name, round(n / fraction), ms, energy])
-    n_runs, exact = len(ours["ESS"]), result.scalars["exact"][column]["energy"]
+    exact = result.scalars["exact"][column]["energy"]
     return table_of(
         ("method", "evaluations", "CPU ms", "weighted energy"),
         [*lines, ["exact", None, None, exact]],
         caption=f"{_title(result, column)}: cost of one effective sample. Standard "
-        f"errors over {n_runs} runs.",
+        f"errors over {_runs(rows)}.",
         kinds=["", "", *("null" for _ in _INDEPENDENT), "exact"],
         digits=4,
     )
@@ -221,7 +227,6 @@ def log_z_table(result: Result, column: str) -> Table:
     # The variance of an estimate falls in proportion to the samples, and to the time.
     equal = [time * (error / least) ** 2 for _, time, error in baselines]
     equal = [seconds + training, *equal]
-    n_runs, n_smc = (len(rows[method]["ESS"]) for method in ("ours", "SMC"))
     return Table(
         {
             "method": list(costs),
@@ -231,7 +236,7 @@ def log_z_table(result: Result, column: str) -> Table:
             "CPU s, equal error": [float(f"{v:.2g}") for v in equal],
         },
         caption=f"{_title(result, column)}: root mean square error of log Z over "
-        f"{n_runs} runs (SMC: {n_smc}). Last column: seconds to the error of the flow; "
+        f"{_runs(rows)}. Last column: seconds to the error of the flow; "
         f"{training / equal[0]:.0%} of those of the flow are training.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
