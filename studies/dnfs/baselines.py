@@ -1,4 +1,4 @@
-"""The baselines of dnfs/ising: thirty-two runs of annealing, four untrained networks."""
+"""Baselines of dnfs/ising: 32 runs of annealing, and four untrained networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ebmtut.experiments.experiment import Names
 from studies.dnfs.figures import study
 
 #: Runs of annealing for each of another baseline: few samples carry its weights, and
-#: those of SMC are dependent, so that only the spread of runs shows what they are worth.
+#: those of SMC are dependent, so that only the spread of runs shows their worth.
 MORE = 8
 
 

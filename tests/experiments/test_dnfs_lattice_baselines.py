@@ -77,18 +77,27 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
     both = with_baselines(row, baselines)
     for column in row.scalars["exact"]:
         for name in BASELINES:
-            n = 32 if name.startswith("SMC") else 4
+            n = 4 if name == "untrained" else 32
             assert len(both.scalars["table"][name][column]["ESS"]) == n
-    # Without a need to draw anew SMC is AIS.
-    mild = {name: both.scalars["table"][name]["10x10, 0.1"] for name in ("AIS", "SMC")}
-    assert mild["AIS"]["ESS"] == mild["SMC"]["ESS"][:4]
+    # Where weights need no resampling, SMC is AIS.
+    ais, smc = (
+        np.array(both.scalars["table"][name]["10x10, 0.1"]["ESS"])
+        for name in ("AIS", "SMC")
+    )
+    stderr = math.hypot(ais.std(ddof=1), smc.std(ddof=1)) / math.sqrt(32)
+    assert abs(ais.mean() - smc.mean()) < 5 * stderr
     lines = {r[0]: r for r in seconds_table(both, "10x10, critical").rows}
     assert float(lines["SMC"][3]) > 10 * float(lines["flow, 64 steps"][3])
-    # For log Z the flow is ahead, its training included.
+    # For one estimate of log Z the flow is ahead at 0.1 only, its training included.
+    seconds = {}
     for column in row.scalars["exact"]:
-        flow, *others = log_z_table(both, column).rows
-        assert flow[0] == "flow with sweeps" and len(others) == 4
-        assert all(float(line[4]) > 2 * float(flow[4]) for line in others)
+        rows = log_z_table(both, column).rows
+        seconds[column] = {line[0]: float(line[4]) for line in rows}
+    flow = "flow with sweeps"
+    assert min(seconds["10x10, 0.1"], key=seconds["10x10, 0.1"].get) == flow
+    critical = seconds["10x10, critical"]
+    assert critical["AIS ×16"] < critical["AIS ×4"] < critical[flow]
+    assert 3 < critical[flow] / critical["AIS ×16"] < 4
 
 
 def test_seconds_to_an_error_of_log_z_grow_with_its_square():
