@@ -51,9 +51,8 @@ class Pivot:
             for keys, entry in _found(result.scalars, path.split("/"), {}):
                 labels.append(label.format_map(keys))
                 names = (label, *keys.values())
-                kinds.append(
-                    next((self.kinds[n] for n in names if n in self.kinds), "")
-                )
+                known = (self.kinds[n] for n in names if n in self.kinds)
+                kinds.append(next(known, ""))
                 cells.append(self._row(result, entry, keys))
         heads = dict.fromkeys(head for row in cells for head in row)
         columns: dict[str, list[Cell]] = {self.head: [*labels]}

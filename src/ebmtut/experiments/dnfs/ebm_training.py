@@ -314,16 +314,10 @@ def wide_joint(
         learning_rate=config.learning_rate,
     )
     adam = torch.optim.AdamW(energy.parameters(), config.energy_learning_rate)
-    parts: dict[str, Any] = {
-        "energy": energy,
-        "averaged": averaged,
-        "adam": adam,
-        "follower": follower,
-    }
     loop = ResumableLoop(
         checkpoint,
         {"density": density, "seed": seed, **asdict(config)},
-        parts,
+        {"energy": energy, "averaged": averaged, "adam": adam, "follower": follower},
         generator=generator,
     )
 
@@ -408,13 +402,9 @@ def _evaluated(
         distributions[(name or "energy ").strip()] = counted
         scalars[f"{name}TV"] = float(planes.distance(counted, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
-    return Outcome(
-        scalars,
-        {
-            k: planes.pictures(p, planes.coarse_picture)
-            for k, p in distributions.items()
-        },
-    )
+    picture = planes.coarse_picture
+    arrays = {k: planes.pictures(p, picture) for k, p in distributions.items()}
+    return Outcome(scalars, arrays)
 
 
 def flow_bound(
@@ -434,15 +424,10 @@ def flow_bound(
 
 def draw_joint(result: Result) -> Figure:
     """Draw data, energy and flow, one density per row."""
-    return planes.draw_pictures(
-        {
-            density: {
-                name: result.arrays[f"{name}/DNFS/{density}"]
-                for name in ("data", "energy", "flow")
-            }
-            for density in planes.shown_densities(result)
-        }
-    )
+    names, lines = ("data", "energy", "flow"), {}
+    for density in planes.shown_densities(result):
+        lines[density] = {k: result.arrays[f"{k}/DNFS/{density}"] for k in names}
+    return planes.draw_pictures(lines)
 
 
 def check_gaps(result: Result) -> Verdicts:
@@ -460,10 +445,8 @@ def check_gaps(result: Result) -> Verdicts:
 
 def no_coupling(result: Result) -> Result:
     """Return independent bits in the place of energy and flow."""
-    return with_cells(
-        result,
-        lambda cell, *names: dict.fromkeys(("KL", "flow KL"), cell["null KL"]),
-    )
+    keys = ("KL", "flow KL")
+    return with_cells(result, lambda cell, *_: dict.fromkeys(keys, cell["null KL"]))
 
 
 EXPERIMENT = Experiment(

@@ -9,7 +9,7 @@ Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2, Appendix E.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -205,10 +205,7 @@ def exact_draws(
     energy: EnergyFunction, n: int, *, generator: torch.Generator
 ) -> tuple[Tensor, float]:
     """Draw independent states of an energy of 32 bits, and estimate its log Z."""
-    fit = grid_log_partition(
-        energy, generator=generator, coarse_bits=7, n_samples=n, dtype=torch.float32
-    )
-    drawn = sample_by_proposal(
-        energy, fit.proposal, n, generator=generator, dtype=torch.float32
-    )
+    of: Any = {"generator": generator, "dtype": torch.float32}
+    fit = grid_log_partition(energy, coarse_bits=7, n_samples=n, **of)
+    drawn = sample_by_proposal(energy, fit.proposal, n, **of)
     return drawn, fit.log_partition.value

@@ -169,11 +169,10 @@ def evaluate_flow(
     estimate = flows.log_partition(log_weights, path.log_partition_start).estimate
     coins = float(torch.tensor(2.0).log()) * spare
     again, _ = exact_draws(target.energy, n, generator=generator)
+    counted = coarse_distribution(again)
     scalars: dict[str, Any] = {
         "TV": float(planes.distance(distributions[-1], target.distribution)),
-        "TV of exact draws": float(
-            planes.distance(coarse_distribution(again), target.distribution)
-        ),
+        "TV of exact draws": float(planes.distance(counted, target.distribution)),
         "ESS": flows.effective_sample_size(log_weights),
         "log Z error": estimate - target.log_partition - coins,
     }
@@ -227,10 +226,14 @@ def _reversed_states(
     return torch.stack(states[::-1])
 
 
+@cache
 def learn_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
-    """Train an energy by energy discrepancy; return it and its value at each state."""
+    """Train an energy by energy discrepancy; return it and its value at each state.
+
+    All samplers of a density and seed share one energy, trained once per process.
+    """
     p = planes.plane_distribution(density, n_bits)
     states = enumerate_states(2 * n_bits).float()
     perturbation = Grid()
@@ -251,10 +254,6 @@ def learn_energy(
         return energy, energy(states)
 
 
-#: All samplers of a density and seed share one energy, trained once per process.
-shared_energy = cache(learn_energy)
-
-
 def plane_job(
     method: str,
     density: str,
@@ -266,10 +265,21 @@ def plane_job(
     """Train one sampler on one learned energy, and score its exact distribution."""
     if config.n_bits == BITS:
         return _wide_job(method, density, config, seed, checkpoint, device)
-    energy, table = shared_energy(density, config.n_bits, config.n_energy_steps, seed)
+    energy, table = learn_energy(density, config.n_bits, config.n_energy_steps, seed)
     target = (-table.double()).softmax(0)
+    log_z = float((-table.double()).logsumexp(0))
     if planes.METHODS[method].network == "GFlowNet":
-        return _gflownet(table, target, config, seed, checkpoint, device)
+        listed = TableEnergy(table.to(device), 2 * config.n_bits)
+        policy, _, seconds = _balanced(listed, config, seed, checkpoint, device)
+        distribution = flows.terminal_distribution(policy.cpu()).double().exp()
+        return Outcome(
+            {
+                "TV": float(planes.distance(distribution, target)),
+                "log Z error": float(policy.log_z.detach()) - log_z,
+                "train cpu s": seconds,
+            },
+            {"law": planes.pictures(distribution)},
+        )
     n_sites = _sites_of(method, config)
     path = AnnealingPath(TableEnergy(table.to(device), n_sites))
     if planes.METHODS[method].ratios == "taylor":
@@ -277,8 +287,7 @@ def plane_job(
     flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
     generator = stream("evaluation", seed, device)
     drawn = flows.simulate(flow, config.n_samples, 64, generator=generator)
-    n_coins = n_sites - 2 * config.n_bits
-    log_z = float((-table.double()).logsumexp(0)) + n_coins * math.log(2)
+    log_z += (n_sites - 2 * config.n_bits) * math.log(2)
     estimate = flows.log_partition(drawn.log_weights, path.log_partition_start).estimate
     scalars |= {
         "ESS": flows.effective_sample_size(drawn.log_weights),
@@ -299,10 +308,7 @@ def plane_job(
         kept |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
         scalars["worst TV"] = float(planes.distance(distributions, wanted).max())
         scalars["worst TV back"] = float(planes.distance(back, wanted).max())
-    return Outcome(
-        scalars,
-        {name: planes.pictures(distribution) for name, distribution in kept.items()},
-    )
+    return Outcome(scalars, {name: planes.pictures(p) for name, p in kept.items()})
 
 
 def _sites_of(method: str, config: PlaneConfig) -> int:
@@ -402,29 +408,6 @@ def _wide_job(
     )
 
 
-def _gflownet(
-    table: Tensor,
-    target: Tensor,
-    config: PlaneConfig,
-    seed: int,
-    checkpoint: Path | None,
-    device: str,
-) -> Outcome:
-    """Train a GFlowNet and sum its exact distribution."""
-    energy = TableEnergy(table.to(device), 2 * config.n_bits)
-    policy, _, seconds = _balanced(energy, config, seed, checkpoint, device)
-    distribution = flows.terminal_distribution(policy.cpu()).double().exp()
-    return Outcome(
-        {
-            "TV": float(planes.distance(distribution, target)),
-            "log Z error": float(policy.log_z.detach())
-            - float((-table.double()).logsumexp(0)),
-            "train cpu s": seconds,
-        },
-        {"law": planes.pictures(distribution)},
-    )
-
-
 def _balanced(
     energy: Energy, config: PlaneConfig, seed: int, checkpoint: Path | None, device: str
 ) -> GFlowNetTraining:
@@ -453,7 +436,7 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
             data = coarse_distribution(sample(_DRAWS * n, generator=rng))
         else:
             picture = planes.plane_picture
-            _, table = shared_energy(density, config.n_bits, n_steps, seed)
+            _, table = learn_energy(density, config.n_bits, n_steps, seed)
             exact = (-table.double()).softmax(0)
             data = planes.plane_distribution(density, config.n_bits)
         arrays[f"exact/{density}"] = planes.pictures(exact, picture)
@@ -468,17 +451,11 @@ PICTURED = {"DNFS": "flow", "GFlowNet": "GFlowNet", "untrained": "untrained flow
 def draw_samplers(result: Result) -> Figure:
     """Draw the exact distribution of each sampler's states beside the energy's."""
     arrays, table = result.arrays, result.scalars["table"]
-    return planes.draw_pictures(
-        {
-            density: {"energy": arrays[f"exact/{density}"]}
-            | {
-                name: arrays[f"law/{method}/{density}"]
-                for method, name in PICTURED.items()
-                if method in table
-            }
-            for density in planes.shown_densities(result)
-        }
-    )
+    shown, lines = {m: PICTURED[m] for m in PICTURED if m in table}, {}
+    for density in planes.shown_densities(result):
+        found = {name: arrays[f"law/{m}/{density}"] for m, name in shown.items()}
+        lines[density] = {"energy": arrays[f"exact/{density}"], **found}
+    return planes.draw_pictures(lines)
 
 
 def check_samplers(result: Result) -> Verdicts:

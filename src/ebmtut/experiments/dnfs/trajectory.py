@@ -36,10 +36,8 @@ def draw_trajectory(result: Result) -> Figure:
 def check_trajectory(result: Result) -> Verdicts:
     """At its worst time the flow has the path's distribution, as has its reversal."""
     for density, cell in result.scalars["table"]["DNFS"].items():
-        for words, key in (
-            ("", "worst TV"),
-            (" of the reversed flow", "worst TV back"),
-        ):
+        keys = {"": "worst TV", " of the reversed flow": "worst TV back"}
+        for words, key in keys.items():
             name = f"{density}: largest total variation at any time{words}"
             yield claim(name, cell[key], "at most", MAX_TV)
 

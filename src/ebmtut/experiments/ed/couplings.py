@@ -5,7 +5,6 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,9 +135,12 @@ def fit_couplings(
     start = torch.zeros(n_sites, n_sites, device=x.device)
     models = nn.ModuleList(Ising(start, learnable=True) for _ in penalties)
     # No gradient of one model may shorten another's: each is clipped on its own.
+    longest = config.train.clip_norm
     for parameter in models.parameters():
-        parameter.register_hook(partial(_shortened, longest=config.train.clip_norm))
-    together = config.train.clip_norm * 2 * len(penalties)
+        parameter.register_hook(
+            lambda g: g * (longest / (g.norm() + 1e-6)).clamp(max=1.0)
+        )
+    together = longest * 2 * len(penalties)
     clock = clock or CpuClock()
     result = train(
         models,
@@ -154,11 +156,6 @@ def fit_couplings(
     )
     learned = [m for m in result.energy.children() if isinstance(m, Ising)]
     return torch.stack([model.symmetric_coupling for model in learned]).detach()
-
-
-def _shortened(gradient: Tensor, *, longest: float) -> Tensor:
-    """Scale a gradient down to the longest norm that it may have."""
-    return gradient * (longest / (gradient.norm() + 1e-6)).clamp(max=1.0)
 
 
 def held_out_loss(

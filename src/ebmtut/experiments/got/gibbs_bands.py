@@ -105,21 +105,10 @@ def draw_bands(result: Result) -> Figure:
         ax.set(xlabel="position x", title=f"samples {name}, c-transform {edge}")
     axes[0].set_ylabel("potential")
     for ax, edge, free in ((axes[0], "U", 0.97), (axes[1], "L", 0.17)):
-        for k, (text, color) in enumerate(
-            (
-                (f"{edge} after {first} iterations", COLORS["exact"]),
-                (f"{edge} after {last} iterations", "#5A9BC4"),
-            )
-        ):
-            ax.text(
-                0.97,
-                free - 0.09 * k,
-                text,
-                color=color,
-                transform=ax.transAxes,
-                ha="right",
-                va="top",
-            )
+        of: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
+        for k, (n, color) in enumerate(((first, COLORS["exact"]), (last, "#5A9BC4"))):
+            text = f"{edge} after {n} iterations"
+            ax.text(0.97, free - 0.09 * k, text, color=color, **of)
     return figure
 
 
@@ -148,10 +137,8 @@ def check_bands(result: Result) -> Verdicts:
 def before_annealing(result: Result) -> Result:
     """Return the chain as its first snapshot has it, at every snapshot."""
     table = result.scalars["table"]
-    first = next(iter(table.values()))
-    return replace(
-        result, scalars=result.scalars | {"table": dict.fromkeys(table, first)}
-    )
+    same = dict.fromkeys(table, next(iter(table.values())))
+    return replace(result, scalars=result.scalars | {"table": same})
 
 
 EXPERIMENT = Experiment(

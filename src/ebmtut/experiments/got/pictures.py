@@ -29,20 +29,19 @@ def draw_duality(
     """Draw the mass that moves, and beside it the slack of every pair."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(4.6, 2.6))
     price = solved.g[:, None] - solved.h
+    middle: Any = {"ha": "center", "va": "center"}
     right.matshow(cost - price < 1e-9, cmap="Blues", vmax=2)
     for i, j in (solved.plan >= 0).nonzero().tolist():
         mass = float(solved.plan[i, j])
         if mass > 0:
             left.plot([x[i], y[j]], [1, 0], color="#9ecae1", lw=20 * mass, zorder=1)
         text = f"{cost[i, j]:.0f} − {price[i, j]:.0f}".replace("− -", "+ ")
-        right.text(j, i, text, ha="center", va="center")
+        right.text(j, i, text, **middle)
     for at, level, masses, name in ((x, 1, p, "p"), (y, 0, q, "q")):
         left.scatter(at, [level] * len(at), s=1100 * masses, c=SIDES[name], zorder=3)
         left.text(min(x.min(), y.min()) - 1.1, level, name, va="center")
         for place, mass in zip(at.tolist(), masses.tolist(), strict=True):
-            left.text(
-                place, 1.5 * level - 0.25, f"{mass:.1f}", ha="center", va="center"
-            )
+            left.text(place, 1.5 * level - 0.25, f"{mass:.1f}", **middle)
     left.margins(0.25)
     left.axis("off")
     right.set_xticks(range(len(y)), [f"{j + 1}" for j in range(len(y))])
@@ -160,10 +159,8 @@ def draw_oracles(study: Result) -> Figure:
                 how["xytext"], how["ha"] = ((8, -4), "left") if first else above
                 ax.annotate(text, (seconds[k], at), **how)
     plain_log(ax.xaxis)
-    ax.set(
-        xlabel="CPU seconds of the learning", ylabel="root of transport cost, pixels"
-    )
-    ax.set(ylim=(low, high), xlim=(0.2, 90))
+    ax.set(xlabel="CPU seconds of the learning", xlim=(0.2, 90), ylim=(low, high))
+    ax.set_ylabel("root of transport cost, pixels")
     return figure
 
 

@@ -119,9 +119,8 @@ def _learn_by_nmf(
         max_iter=config.n_iterations,
         tol=1e-5,
     )
-    with warnings.catch_warnings():
-        # The budget is part of the configuration.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # The budget is part of the configuration.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         weights = model.fit_transform(data.flatten(1).numpy() * data[0].numel())
     mixtures = torch.from_numpy(weights @ model.components_).view(data.shape)
     dictionary = torch.from_numpy(model.components_).view(-1, *data.shape[1:])
@@ -230,9 +229,8 @@ def draw_factors(result: Result) -> Figure:
         kwargs = {"cmap": "gray"} if faces else {}
         image_grid(ax, result.arrays[method][:n], across, vmin=0, vmax=255, **kwargs)
         cost = in_pixels(row["cost"], result)
-        ax.set_title(
-            f"{method}: root of transport cost {cost:.2f} pixels", color=COLORS[method]
-        )
+        title = f"{method}: root of transport cost {cost:.2f} pixels"
+        ax.set_title(title, color=COLORS[method])
     return figure
 
 
@@ -273,10 +271,8 @@ def check_factors(result: Result) -> Verdicts:
     def shape_over(measure: str, rule: Literal["at least", "at most"]) -> Verdict:
         ratio = gibbs[measure] / smoothed[measure]
         # Of the components, as if sampled anew for each method.
-        spreads = [
-            _spread(result.arrays[name], measure)
-            for name in ("Gibbs-OT", "smoothed W-NMF")
-        ]
+        both = (result.arrays[name] for name in ("Gibbs-OT", "smoothed W-NMF"))
+        spreads = [_spread(components, measure) for components in both]
         name = f"{measure} of a component: Gibbs-OT over smoothed W-NMF"
         return claim(name, ratio, rule, 1.0, stderr=ratio * math.hypot(*spreads))
 

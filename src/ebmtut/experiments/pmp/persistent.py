@@ -73,12 +73,6 @@ def moment_error(second: Tensor, moments: Tensor) -> float:
     return float((second - moments)[i, j].square().mean().sqrt())
 
 
-def independent_moments(moments: Tensor) -> Tensor:
-    """Second moments of independent bits with the same means."""
-    mean = moments.diagonal()
-    return torch.outer(mean, mean).diagonal_scatter(mean)
-
-
 @checked
 @dataclass(frozen=True)
 class PersistentConfig:
@@ -164,6 +158,8 @@ def persistent_job(
         own.append(state.x)
     few = min(1000, len(fresh), len(x))
     n_messages = n_sites * (n_sites - 1) * config.n_chains
+    mean = moments.diagonal()
+    independent = torch.outer(mean, mean).diagonal_scatter(mean)  # bits of these means
     return Outcome(
         {
             "error": moment_error(bit_moments(fresh)[1], moments),
@@ -172,7 +168,7 @@ def persistent_job(
             "updates": float(config.n_steps * n_sweeps * n_messages),
             "seconds": float(clock.seconds),
             "data error": moment_error(bit_moments(x)[1], moments),
-            "null error": moment_error(independent_moments(moments), moments),
+            "null error": moment_error(independent, moments),
         }
     )
 

@@ -308,8 +308,7 @@ def sheet(
 
 def name_row(ax: Axes, text: str, rotation: int = 90) -> None:
     """Write the name of a row of pictures to its left."""
-    place: dict[str, Any] = {"va": "center", "ha": "right"}
-    place["transform"] = ax.transAxes
+    place: Any = {"va": "center", "ha": "right", "transform": ax.transAxes}
     ax.text(-0.03, 0.5, text, rotation=rotation, **place)
 
 

@@ -89,15 +89,6 @@ def learned_error(model: BoltzmannMachine, truth: Ising) -> float:
     return rmse(model.symmetric_weight.detach() / 8, truth.symmetric_coupling.detach())
 
 
-def equal_sweeps(n_updates: int, n_sites: int) -> int:
-    """Sweeps of PMP that take no longer than GWG's single-site updates.
-
-    An update of GWG evaluates all n sites, a sweep of PMP n^2 / 2 pairs; a pair takes
-    less than a third of the time of a site.
-    """
-    return max(1, 6 * n_updates // n_sites)
-
-
 def update_samples(
     state: chains.Chains,
     model: BoltzmannMachine,
@@ -135,7 +126,10 @@ def structured_job(
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":
-        sweeps = equal_sweeps(amount, n_sites)
+        # Sweeps of PMP that take no longer than GWG's single-site updates. An update
+        # evaluates all n sites, a sweep n^2 / 2 pairs; a pair takes less than a third
+        # of the time of a site.
+        sweeps = max(1, 6 * amount // n_sites)
         n_chains = config.n_chains_persistent
         n_steps = config.n_steps_persistent or n_steps
     advance = (

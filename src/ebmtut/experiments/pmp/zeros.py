@@ -91,12 +91,10 @@ def zeros_job(
     n_chains = config.n_chains_of.get(method, config.n_chains)
     clock = CpuClock()
     which: dict[str, Any] = {"method": method, "seed": seed}
-    advance = partial(
-        chains.sweep_samples, n_sweeps=config.n_sweeps, generator=generator
-    )
+    how: dict[str, Any] = {"n_sweeps": config.n_sweeps, "generator": generator}
     model, _ = persistent_match_moments(
         x,
-        partial(advance, method=method),
+        partial(chains.sweep_samples, method=method, **how),
         chains.start_samples(method, n_chains, x.shape[1], generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
