@@ -20,7 +20,6 @@ from ebmtut.random import check_generator
 
 __all__ = ["SetPolicy", "SetWays", "balance_variance", "set_ways"]
 
-_MOST_ENUMERATED_SITES = 12
 _MOVES_BETWEEN_LOOKS = 4
 
 

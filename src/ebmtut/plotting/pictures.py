@@ -100,11 +100,7 @@ def landscape(
 
 
 def heatmap(
-    ax: Axes,
-    matrix: ArrayLike | Tensor,
-    *,
-    limit: float | None = None,
-    ticks: bool = True,
+    ax: Axes, matrix: ArrayLike | Tensor, *, limit: float | None = None
 ) -> AxesImage:
     """Show a square matrix of signed couplings, white at zero.
 
@@ -118,7 +114,7 @@ def heatmap(
         limit = float(np.abs(matrix).max()) or 1.0
     check_positive(limit=limit)
     image = ax.imshow(matrix, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit)
-    ends = [0, len(matrix) - 1] if ticks else []
+    ends = [0, len(matrix) - 1]
     labels = [str(end + 1) for end in ends]
     ax.set_xticks(ends, labels)
     ax.set_yticks(ends, labels)

@@ -82,12 +82,6 @@ class GraphFlowTraining(NamedTuple):
     ----------
     weights
         Averaged.
-    losses
-        Loss of every step.
-    cpu_seconds
-        Of the whole training.
-    max_log_ratio
-        The largest log-ratio met.
     """
 
     weights: GraphWeights
@@ -229,14 +223,12 @@ def train_graph_flow(
     )
 
 
-def sweep_kernel(problem: GraphEnergy, n_steps: int = 1) -> Kernel:
-    """Gibbs sweeps at time t of the path to a problem."""
+def sweep_kernel(problem: GraphEnergy) -> Kernel:
+    """A Gibbs sweep at time t of the path to a problem."""
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         sampler = vertex_gibbs(problem.at(t * problem.inverse_temperature))
         state = ColorGibbsState(x)  # of a rollout: bits, which nobody need look at
-        for _ in range(n_steps):
-            state, _ = sampler.step(state, generator=generator)
-        return state.x
+        return sampler.step(state, generator=generator)[0].x
 
     return kernel

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -427,11 +426,11 @@ def failure_table(result: Result) -> Table:
     return table_of(heads, lines, caption=words)
 
 
-def stored_flows(root: Path | None = None) -> "list[TrainedFlow]":
+def stored_flows() -> "list[TrainedFlow]":
     """Return the first seeds of the package's recipe in dnfs/ising at full scale."""
     from ebmtut.widgets import TrainedFlow  # needs anywidget
 
-    result = load_result("dnfs/ising", "full", root)
+    result = load_result("dnfs/ising", "full")
     found = []
     for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):
         state: dict[str, Tensor] = {}
