@@ -41,12 +41,14 @@ class GraphEnergy(Energy):
         self.inverse_temperature = inverse_temperature
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """The graphs as tensors, and the inverse temperature."""
-        return {
-            "adjacency": self.graphs.adjacency,
-            "n_vertices": self.graphs.n_vertices,
-            "inverse_temperature": self.inverse_temperature,
-        }
+        """The graphs as tensors, and the numbers."""
+        graphs = self.graphs
+        tensors = {"adjacency": graphs.adjacency, "n_vertices": graphs.n_vertices}
+        return tensors | self._numbers()
+
+    def _numbers(self) -> dict[str, Any]:
+        """What the problem has besides its graphs."""
+        return {"inverse_temperature": self.inverse_temperature}
 
     @classmethod
     def from_arguments(
@@ -57,11 +59,12 @@ class GraphEnergy(Energy):
 
     def at(self, inverse_temperature: float) -> GraphEnergy:
         """Return the same problem at another inverse temperature."""
-        return type(self)(self.graphs, inverse_temperature=inverse_temperature)
+        numbers = self._numbers() | {"inverse_temperature": inverse_temperature}
+        return type(self)(self.graphs, **numbers)
 
     def of(self, graphs: GraphBatch) -> GraphEnergy:
         """Return the same problem on other graphs."""
-        return type(self)(graphs, inverse_temperature=self.inverse_temperature)
+        return type(self)(graphs, **self._numbers())
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Return what is to be made large, in units of the problem."""
@@ -109,21 +112,8 @@ class MaxIndependentSet(GraphEnergy):
         super().__init__(graphs, inverse_temperature=inverse_temperature)
         self.penalty = penalty
 
-    def constructor_arguments(self) -> dict[str, Any]:
-        """The graphs as tensors, and the numbers."""
-        return super().constructor_arguments() | {"penalty": self.penalty}
-
-    def at(self, inverse_temperature: float) -> MaxIndependentSet:
-        """Return the same problem at another inverse temperature."""
-        return MaxIndependentSet(
-            self.graphs, penalty=self.penalty, inverse_temperature=inverse_temperature
-        )
-
-    def of(self, graphs: GraphBatch) -> MaxIndependentSet:
-        """Return the same problem on other graphs."""
-        return MaxIndependentSet(
-            graphs, penalty=self.penalty, inverse_temperature=self.inverse_temperature
-        )
+    def _numbers(self) -> dict[str, Any]:
+        return super()._numbers() | {"penalty": self.penalty}
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Chosen vertices less the penalty of the edges among them."""
