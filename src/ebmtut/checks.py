@@ -349,17 +349,13 @@ def _kind_of(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
     return None
 
 
-def _instance_of(known: type) -> _Check:
-    return lambda name, value: check_type(name, value, known)
-
-
 def _check_of(hint: Any) -> _Check:
     """Return the check of a value, or of its entries, by the annotation."""
     origin, inside = get_origin(hint), get_args(hint)
     if not _declares(hint):
         return lambda name, value: None
     if (known := _class_of(hint)) is not None:
-        return _instance_of(known)
+        return lambda name, value: check_type(name, value, known)
     if origin is Literal:
         return partial(check_choice, choices=inside)
     if origin is Annotated:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,20 +245,15 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
     gather.set_defaults(command=_gather)
 
 
-def _integer(text: str) -> int | str:
-    """Read an integer; anything else is refused later, with the option's name."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
-def _number(text: str) -> float | str:
+def _read(kind: type[int] | type[float], text: str) -> float | str:
     """Read a number; anything else is refused later, with the option's name."""
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
         return text
+
+
+_integer, _number = partial(_read, int), partial(_read, float)
 
 
 def _folder(text: str) -> Path:

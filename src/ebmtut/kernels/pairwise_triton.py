@@ -58,7 +58,8 @@ def triton_sweeps(
     lanes: _Matrix | _Graph = (
         _Matrix(model, terms, half) if edges is None else _Graph(terms, half)
     )
-    size = n_at_once(lanes.n_messages, half)
+    bytes_of_chain = 2 * lanes.n_messages * half.element_size()  # two arrays of them
+    size = max(1, _GROUP_BYTES // max(1, bytes_of_chain))
     with torch.cuda.device_of(unaries):
         parts = [
             lanes.sweep(
@@ -74,11 +75,6 @@ def triton_sweeps(
     found = torch.cat([part for part, _ in parts]).to(unaries)
     ends = [end for _, end in parts if end is not None]
     return found, torch.cat(ends).to(unaries) if keep_messages else None
-
-
-def n_at_once(n_messages: int, half: Tensor) -> int:
-    """Return how many chains of so many messages, two arrays of them, go together."""
-    return max(1, _GROUP_BYTES // max(1, 2 * n_messages * half.element_size()))
 
 
 @triton.jit

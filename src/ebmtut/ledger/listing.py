@@ -86,11 +86,8 @@ _EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
 _EB_DNFS = f"{_REDUCED} 4,400 updates, leMLP in the place of leTF"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
-        Study(id, "negative log-RMSE", "nlr", why)
-        for id, why in {
-            "dnfs/couplings-gflownet": _EB_GFN,
-            "ed/ising-eb-gfn": _EB_GFN,
-        }.items()
+        Study(id, "negative log-RMSE", "nlr", _EB_GFN)
+        for id in ("dnfs/couplings-gflownet", "ed/ising-eb-gfn")
     ),
     "ed/densities-table": tuple(
         Study("ed/densities-eb-gfn", table, table.lower(), _EB_GFN_DENSITIES)
@@ -221,17 +218,13 @@ def _studies(fact: Fact, root: Path | None) -> dict[str, tuple[Verdict, ...]]:
     for id, table, metric, why in _STUDIES.get(fact.id, ()) if root else ():
         with suppress(ResultNotFound):
             stored = load_result(id, "full", root, with_arrays=False)
-            # A run that diverged has no number.
-            means = {
-                (method, column): fmean(cell.get(metric, [nan]))
-                for method, cells in stored.scalars["table"].items()
-                if method in fact.table(table).published
-                for column, cell in cells.items()
-            }
-            found[id] = found.get(id, ()) + tuple(
-                compare(fact.id, table, method, column, mean, excuse=why)
-                for (method, column), mean in means.items()
-            )
+            for method, cells in stored.scalars["table"].items():
+                if method in fact.table(table).published:
+                    for column, cell in cells.items():
+                        mean = fmean(cell.get(metric, [nan]))  # NaN: a run diverged
+                        where = (fact.id, table, method, column)
+                        beside = compare(*where, mean, excuse=why)
+                        found[id] = (*found.get(id, ()), beside)
     return found
 
 

@@ -99,7 +99,10 @@ def summary_html(ledger: Sequence[Row]) -> str:
     """Return how each paper's numbers and the book's claims came out, in one table."""
     found = lines(ledger)
     kinds: tuple[Kind, ...] = ("own method", "other method", "claim")
-    head = "".join(_head(kind) for kind in kinds)
+    head = ""
+    for kind in kinds:
+        told = "hold" if kind == "claim" else "match or are better, of those compared"
+        head += f'<th>{_KIND_NAMES[kind]}<br><span class="muted">{told}</span></th>'
     body = ""
     for key, paper in papers().items():
         counted = tally([line for line in found if line.fact.paper == key])
@@ -116,11 +119,6 @@ def summary_html(ledger: Sequence[Row]) -> str:
         f"{head}</tr></thead><tbody>{body}</tbody></table></div><details>"
         f"<summary>Every verdict, counted</summary>{_tally_html(found)}</details></div>"
     )
-
-
-def _head(kind: str) -> str:
-    told = "hold" if kind == "claim" else "match or are better, of those compared"
-    return f'<th>{_KIND_NAMES[kind]}<br><span class="muted">{told}</span></th>'
 
 
 def _compared(count: Counter[str]) -> int:

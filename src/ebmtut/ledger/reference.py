@@ -68,7 +68,14 @@ def reference_rows(
     if "checkerboard" not in printed.columns:
         return []
     if table == "NLL":
-        return [_uniform_nll(printed), _entropy(printed)]
+        from ebmtut.data import exact_entropy
+
+        uniform = dict.fromkeys(printed.columns, _N_BITS * math.log(2.0))
+        entropy = {column: exact_entropy(column) for column in printed.columns}
+        return [
+            Reference("baseline", "uniform model", uniform),
+            Reference("exact", "entropy of the data", entropy),
+        ]
     return list(_mmd_rows(printed.columns, n_points, n_repeats, seed))
 
 
@@ -85,18 +92,6 @@ def _zero_coupling(table: PublishedTable) -> Reference:
         truth = float(sigma) * lattice_adjacency(int(lattice.split("x")[0]))
         values[column] = negative_log_rmse(torch.zeros_like(truth), truth)
     return Reference("baseline", "J = 0", values)
-
-
-def _uniform_nll(table: PublishedTable) -> Reference:
-    values = dict.fromkeys(table.columns, _N_BITS * math.log(2.0))
-    return Reference("baseline", "uniform model", values)
-
-
-def _entropy(table: PublishedTable) -> Reference:
-    from ebmtut.data import exact_entropy
-
-    values = {column: exact_entropy(column) for column in table.columns}
-    return Reference("exact", "entropy of the data", values)
 
 
 @cache  # two papers have the same densities

@@ -75,15 +75,12 @@ class RunState:
     #: Other facts that change as the run goes on; JSON.
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def _adam_tensors(self) -> dict[str, Tensor]:
-        state = self.optimizer.state_dict()["state"]
-        return {f"adam.{i}.{k}": v for i, s in state.items() for k, v in s.items()}
-
     def save(self, path: Path, step: int, losses: np.ndarray) -> None:
         """Write the whole state of the run."""
         tensors = {f"energy.{k}": v for k, v in self.energy.state_dict().items()}
         tensors |= {f"ema.{k}": v for k, v in self.averaged.state_dict().items()}
-        tensors |= self._adam_tensors()
+        adam = self.optimizer.state_dict()["state"].items()
+        tensors |= {f"adam.{i}.{k}": v for i, s in adam for k, v in s.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
         tensors["generator"] = self.generator.get_state()
         tensors["losses"] = torch.from_numpy(losses[:step])
