@@ -3,7 +3,7 @@
 import io
 import tarfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -92,11 +92,6 @@ def drawn_faces(
 
     A stand-in where no photograph is at hand, with 40 "people".
 
-    Parameters
-    ----------
-    side
-        Pixels a side, at least 8.
-
     Returns
     -------
     faces
@@ -105,12 +100,9 @@ def drawn_faces(
     check_generator(generator)
     labels = torch.arange(n, device="cpu") * 40 // n
     axis = torch.linspace(-1, 1, side, dtype=torch.float32, device="cpu")
-    people = torch.rand(
-        40, 5, generator=generator, dtype=torch.float32, device=generator.device
-    )[labels]
-    poses = torch.randn(
-        n, 3, generator=generator, dtype=torch.float32, device=generator.device
-    )
+    of: Any = {"generator": generator, "device": generator.device}
+    people = torch.rand(40, 5, dtype=torch.float32, **of)[labels]
+    poses = torch.randn(n, 3, dtype=torch.float32, **of)
 
     def blob(x: Tensor, y: Tensor, width: Tensor, height: Tensor) -> Tensor:
         along = ((axis[None, None, :] - x[:, None, None]) / width[:, None, None]) ** 2

@@ -7,6 +7,8 @@ smallest Erdős-Rényi graphs, where it is larger by 0.8.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ebmtut.checks import Count, InputError, check_choice, check_range, checked
@@ -53,12 +55,9 @@ def random_graphs(
         raise InputError(
             "random_graphs needs NetworkX: pip install 'ebmtut[graphs]'"
         ) from None
-    sizes = torch.randint(
-        n_low, n_high + 1, (n_graphs,), generator=generator, device=generator.device
-    )
-    seeds = torch.randint(
-        2**31, (n_graphs,), generator=generator, device=generator.device
-    )
+    of: Any = {"generator": generator, "device": generator.device}
+    sizes = torch.randint(n_low, n_high + 1, (n_graphs,), **of)
+    seeds = torch.randint(2**31, (n_graphs,), **of)
     graphs = []
     for n, seed in zip(sizes.tolist(), seeds.tolist(), strict=True):
         if family == "erdos-renyi":

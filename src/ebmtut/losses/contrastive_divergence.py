@@ -5,6 +5,8 @@ Source: Hinton (2002); Tieleman (2008).
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -97,12 +99,9 @@ class PersistentChains:
         check_generator(generator, self.x.device)
         x = self.x
         if restarts:
-            draw = torch.rand(
-                n_chains, generator=generator, device=self.x.device, dtype=torch.float32
-            )
-            pick = torch.randint(
-                len(data), (n_chains,), generator=generator, device=self.x.device
-            )
+            of: Any = {"generator": generator, "device": self.x.device}
+            draw = torch.rand(n_chains, dtype=torch.float32, **of)
+            pick = torch.randint(len(data), (n_chains,), **of)
             restart = (draw < self.restart_probability)[:, None]
             x = torch.where(restart, data[pick], x)
         result = run_chain(sampler, x, self.n_steps, generator=generator)

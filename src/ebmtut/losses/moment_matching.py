@@ -154,11 +154,10 @@ def _packed(state: Samples) -> dict[str, Tensor]:
         )
     packed = {}
     for name, value in state._asdict().items():
-        dtype = torch.float32 if isinstance(value, float) else None
-        is_tensor = isinstance(value, Tensor)
-        packed[name] = (
-            value if is_tensor else torch.tensor(value, dtype=dtype, device="cpu")
-        )
+        if not isinstance(value, Tensor):
+            dtype = torch.float32 if isinstance(value, float) else None
+            value = torch.tensor(value, dtype=dtype, device="cpu")
+        packed[name] = value
     return packed
 
 

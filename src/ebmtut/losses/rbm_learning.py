@@ -141,13 +141,11 @@ def learn_rbm(
             if hidden == "sample":
                 h = bernoulli(h, generator=generator)
             if k is None:
-                sampled = _draw(method, model, n_chains, (n_sweeps,), init, generator)[
-                    n_sweeps
-                ]
+                drawn = _draw(method, model, n_chains, (n_sweeps,), init, generator)
+                sampled = drawn[n_sweeps]
             else:
-                sampled = block_gibbs(
-                    model, held.get("chains", v), k, generator=generator
-                )
+                start = held.get("chains", v)
+                sampled = block_gibbs(model, start, k, generator=generator)
                 if held:
                     held["chains"] = sampled[:, : model.n_visible]
             v_model, h_model = sampled.split([model.n_visible, n_hidden], dim=1)

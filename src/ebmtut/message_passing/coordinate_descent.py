@@ -4,6 +4,8 @@ A competing method of perturb-and-max-product. It sets one site, or one layer of
 RBM, to its best value given the rest, and stops at the first local optimum.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -52,19 +54,13 @@ def perturb_and_coordinate_descent(
                 f"start must have {n_samples} rows, one a sample, got {len(start)}"
             )
     weight = model.weight.detach()
+    of: Any = {"dtype": weight.dtype, "device": weight.device}
 
     def noise(n: int) -> Tensor:
-        return logistic(
-            (n_samples, n),
-            generator=generator,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        return logistic((n_samples, n), generator=generator, **of)
 
     def coins() -> Tensor:
-        half = torch.full(
-            (n_samples, model.n_sites), 0.5, dtype=torch.float32, device="cpu"
-        ).to(weight)
+        half = weight.new_full((n_samples, model.n_sites), 0.5)
         return bernoulli(half, generator=generator)
 
     with torch.no_grad():

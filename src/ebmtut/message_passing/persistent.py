@@ -7,7 +7,7 @@ small step of a stationary chain, and max-product starts where it stopped.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -27,8 +27,6 @@ class PersistentState(NamedTuple):
 
     Attributes
     ----------
-    x
-        Bits.
     normals
         The noise before it is made logistic: standard normal.
     messages
@@ -70,12 +68,8 @@ def start_persistent(
     """Sample the first noise; no message has been passed yet."""
     terms = pairs_of(model)
     check_generator(generator, terms.bias.device)
-    normals = torch.randn(
-        (n_samples, len(terms.bias)),
-        generator=generator,
-        dtype=terms.bias.dtype,
-        device=terms.bias.device,
-    )
+    of: Any = {"dtype": terms.bias.dtype, "device": terms.bias.device}
+    normals = torch.randn((n_samples, len(terms.bias)), generator=generator, **of)
     unaries = terms.bias.detach() + logistic_from_normal(normals)
     how = (0, 0.0, init == "symmetric")
     found = decode(model, terms, unaries, None, *how, keep_messages=True)

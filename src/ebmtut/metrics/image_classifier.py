@@ -86,11 +86,8 @@ class ImageClassifier(nn.Module):
         """
         square = (self.side, self.side)
         grey = self.n_colors == 1 and images.dim() == 3
-        check_floats(
-            "images",
-            images,
-            (None, *square) if grey else (None, self.n_colors, *square),
-        )
+        shape = (None, *square) if grey else (None, self.n_colors, *square)
+        check_floats("images", images, shape)
         images = images.reshape(-1, self.n_colors, *square)
         parts = [self.body(part) for part in images.split(block)]
         return torch.cat(parts) if parts else images.new_zeros(0, self.head.in_features)
@@ -154,19 +151,13 @@ def train_image_classifier(
     rates = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, total_steps=n_steps
     )
+    of: Any = {"generator": generator, "device": generator.device}
     for _ in range(n_steps):
-        index = torch.randint(
-            len(images), (batch_size,), generator=generator, device=generator.device
-        )
+        index = torch.randint(len(images), (batch_size,), **of)
         batch = images[index]
         if largest_shift:
             batch = shifted(batch, largest_shift, generator=generator)
-        noise = torch.randn(
-            batch.shape,
-            generator=generator,
-            dtype=images.dtype,
-            device=generator.device,
-        )
+        noise = torch.randn(batch.shape, dtype=images.dtype, **of)
         logits = classifier(batch + pixel_noise * noise)
         loss = nn.functional.cross_entropy(logits, labels[index])
         optimizer.zero_grad()

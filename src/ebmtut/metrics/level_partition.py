@@ -19,7 +19,7 @@ resampled among all proposals by their weights. The product is unbiased for Z.
 """
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -161,24 +161,13 @@ def _descend_weighted(
 ) -> tuple[Tensor, Tensor]:
     """Return log Z of each level by one run, and effective shares of particles."""
     n_particles, n_starts, n_dims = sizes
-    x = torch.randn(
-        n_particles,
-        n_dims,
-        generator=generator,
-        dtype=torch.float32,
-        device=generator.device,
-    )
+    of: Any = {"generator": generator, "device": generator.device}
+    x = torch.randn(n_particles, n_dims, dtype=torch.float32, **of)
     # Of the level above, log of e^{-E(x)} / N(x; 0, 1); white noise is that normal.
     above = torch.zeros(n_particles, dtype=torch.float32, device="cpu")
     value, values, effective = 0.0, [], []
     for t in reversed(range(noise.n_levels)):
-        step = torch.randn(
-            n_starts,
-            *x.shape,
-            generator=generator,
-            dtype=torch.float32,
-            device=generator.device,
-        )
+        step = torch.randn(n_starts, *x.shape, dtype=torch.float32, **of)
         starts = noise.shrinkages[t] * x + noise.sigmas[t] * step
         flat = starts.flatten(0, 1)
         energies = at_level(energy, t)(flat)
@@ -192,11 +181,8 @@ def _descend_weighted(
         # Particle and start at once: (start, particle) by excess - above.
         joint = (excess - above).flatten().double()
         fractions = (joint - joint.logsumexp(0)).exp()
-        shift = torch.rand(
-            (), generator=generator, dtype=torch.float64, device=generator.device
-        )
+        shift = torch.rand((), dtype=torch.float64, **of)
         kept = systematic_resampling(fractions, n_particles, shift)
         x, above = flat[kept], excess.flatten()[kept]
-    return torch.tensor(values[::-1], dtype=torch.float32, device="cpu"), torch.tensor(
-        effective[::-1], dtype=torch.float32, device="cpu"
-    )
+    both = torch.tensor([values, effective], dtype=torch.float32, device="cpu").flip(1)
+    return both[0], both[1]

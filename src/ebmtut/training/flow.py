@@ -80,8 +80,6 @@ class FlowTraining:
         Clipped log-ratios in all batches.
     n_ratios
         Log-ratios in all batches.
-    max_log_ratio
-        The largest one met.
     cpu_seconds
         Of all goes of a run that was resumed, as far as they were kept.
     """
@@ -127,24 +125,19 @@ class _Buffer:
         n_times = config.n_time_steps + 1
         shape = (config.n_rollouts, n_times, config.n_trajectories, flow.path.n_sites)
         self.config = config
+        of: Any = {"dtype": torch.float32, "device": device}
         self.tensors = {
             "states": torch.zeros(shape, dtype=torch.uint8, device=device),
-            "slopes": torch.zeros(
-                config.n_rollouts, n_times, device=device, dtype=torch.float32
-            ),
+            "slopes": torch.zeros(config.n_rollouts, n_times, **of),
             "spread": torch.zeros(n_draws, 2, dtype=torch.float32, device="cpu"),
             "step": torch.zeros((), dtype=torch.long, device="cpu"),
             "n_clipped": torch.zeros((), dtype=torch.long, device=device),
             "n_ratios": torch.zeros((), dtype=torch.long, device=device),
-            "max_log_ratio": torch.tensor(
-                -torch.inf, device=device, dtype=torch.float32
-            ),
+            "max_log_ratio": torch.tensor(-torch.inf, **of),
             "cpu_seconds": torch.zeros((), dtype=torch.float64, device="cpu"),
         }
         # Of the rollouts, for the words of a divergence alone.
-        self.largest_drawn = torch.tensor(
-            -torch.inf, device=device, dtype=torch.float32
-        )
+        self.largest_drawn = torch.tensor(-torch.inf, **of)
         self._clock = time.process_time()
 
     def refill(
@@ -263,9 +256,8 @@ def train_flow(
         counted = CountedFlow(flow, buffer.seen)
         if config.objective == "batch":
             x = x.unflatten(0, (n_times, -1))
-            return kolmogorov_variance_loss(
-                counted, x, t.unflatten(0, x.shape[:2])[:, 0]
-            )
+            t = t.unflatten(0, x.shape[:2])[:, 0]
+            return kolmogorov_variance_loss(counted, x, t)
         if learner.slope is None:
             slope = buffer.tensors["slopes"][rollout, time]
         else:
