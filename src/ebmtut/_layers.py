@@ -115,12 +115,7 @@ class _SpectralNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.only_above = only_above
-        u = torch.randn(
-            len(weight),
-            generator=generator,
-            dtype=torch.float32,
-            device=generator.device,
-        )
+        u = normal_weights(len(weight), generator=generator).detach()
         self.register_buffer("u", u / u.norm())
 
     def forward(self, weight: Tensor) -> Tensor:

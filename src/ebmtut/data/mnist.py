@@ -66,9 +66,8 @@ def load_mnist(
 
     def read(kind: str) -> torch.Tensor:
         file = MNIST_FILES[f"{_PREFIX[split]}-{kind}-ubyte.gz"]
-        return torch.from_numpy(
-            read_idx(fetch(file, data_dir=data_dir, offline=offline))
-        )
+        path = fetch(file, data_dir=data_dir, offline=offline)
+        return torch.from_numpy(read_idx(path))
 
     images, labels = read("images-idx3"), read("labels-idx1")
     return ImageData(images.float() / 255.0, labels.long(), f"mnist/{split}")

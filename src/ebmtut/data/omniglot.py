@@ -81,9 +81,8 @@ def _read_zip(path: Path, side: int) -> dict[str, np.ndarray]:
         for name in archive.namelist():
             if name.endswith(".png"):
                 with Image.open(io.BytesIO(archive.read(name))) as picture:
-                    small = picture.convert("L").resize(
-                        (side, side), Image.Resampling.BOX
-                    )
+                    grey = picture.convert("L")
+                    small = grey.resize((side, side), Image.Resampling.BOX)
                 ink = 1 - np.asarray(small, np.float32) / 255
                 drawings[name.partition("/")[2]] = ink
     if not drawings:

@@ -373,11 +373,8 @@ def pairwise_graph(
     check_simple_graph("graph", graph)
     weights = _attribute("weight", weight, graph.edges(data=True), dtype)
     biases = _attribute("bias", bias, graph.nodes(data=True), dtype)
-    edges = (
-        torch.tensor(edges_by_site(graph), dtype=torch.long, device="cpu")
-        .reshape(-1, 2)
-        .T
-    )
+    pairs = torch.tensor(edges_by_site(graph), dtype=torch.long, device="cpu")
+    edges = pairs.reshape(-1, 2).T
     if variables == "spins":
         # w s s' = 4 w x x' - 2 w x - 2 w x' + w, and b s = 2 b x - b.
         biases = 2 * biases

@@ -37,8 +37,6 @@ class PairTerms:
         Makes `first` and `second` when asked for, which takes long for a large matrix.
     weight
         w of each pair.
-    bias
-        b.
     """
 
     ends: Callable[[], tuple[Int[Tensor, " n_pairs"], Int[Tensor, " n_pairs"]]]
@@ -302,9 +300,7 @@ class PairwiseGraph(Energy):
 
     def dense(self) -> BoltzmannMachine:
         """Return the same model with a full matrix of weights."""
-        matrix = torch.zeros(
-            self.n_sites, self.n_sites, dtype=torch.float32, device="cpu"
-        ).to(self.weight)
+        matrix = self.weight.new_zeros(self.n_sites, self.n_sites)
         matrix[self.edges[0], self.edges[1]] = self.weight.detach()
         return BoltzmannMachine(matrix + matrix.T, self.bias.detach())
 

@@ -154,9 +154,7 @@ def pooling_channel(
     x = enumerate_states(n_sites)
     sums = x.reshape(len(x), n_blocks, window).sum(dim=2)
     y = states_to_index(sums, window + 1)
-    log_q = torch.full(
-        (len(x), (window + 1) ** n_blocks), -math.inf, dtype=torch.float32, device="cpu"
-    ).double()
+    log_q = x.new_full((len(x), (window + 1) ** n_blocks), -math.inf)
     log_q[torch.arange(len(x), device="cpu"), y] = 0.0
     return log_q
 

@@ -135,9 +135,8 @@ class _Search:
             doubled, directed=False, indices=range(n), return_predecessors=True
         )
         n_known = len(self.cycles)
-        for start in np.flatnonzero(
-            length[np.arange(n), np.arange(n) + n] < 1 - _SLACK
-        ):
+        across = length[np.arange(n), np.arange(n) + n]
+        for start in np.flatnonzero(across < 1 - _SLACK):
             at, signs, simple = start + n, dict[int, int](), True
             while at != start:
                 last = before[start, at]

@@ -215,14 +215,10 @@ def explored(
     """Sample moves by their log-probabilities, a fraction of them uniformly."""
     drawn = logits.detach()
     if explore:
-        device = drawn.device
-        wild = (
-            torch.rand(
-                len(drawn), 1, generator=generator, device=device, dtype=torch.float32
-            )
-            < explore
+        chance = torch.rand(
+            len(drawn), 1, generator=generator, device=drawn.device, dtype=torch.float32
         )
-        drawn = torch.where(wild & (drawn > -torch.inf), 0.0, drawn)
+        drawn = torch.where((chance < explore) & (drawn > -torch.inf), 0.0, drawn)
     return categorical(drawn, generator=generator)
 
 

@@ -67,7 +67,7 @@ def flow_distributions(
     check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES)
     x = enumerate_states(n_sites).float()
     if start is None:
-        start = torch.full((len(x),), 1 / len(x), dtype=torch.float32, device="cpu")
+        start = x.new_full((len(x),), 1 / len(x))
     check_shape("start", start, (len(x),))
     flipped = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(
         torch.eye(n_sites, dtype=torch.float32, device="cpu")
@@ -113,15 +113,10 @@ def chain_distribution(
     check_range("n_states", flow.path.n_states, low=2, high=2)
     check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES_OF_A_MATRIX)
     x = enumerate_states(n_sites).float()
-    flips = (
-        x
-        if method == "tau_leaping"
-        else torch.eye(n_sites, dtype=torch.float32, device="cpu")
-    )
+    single = torch.eye(n_sites, dtype=torch.float32, device="cpu")
+    flips = x if method == "tau_leaping" else single
     ends = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(flips)
-    distribution = torch.full(
-        (len(x),), 1 / len(x), dtype=torch.float32, device="cpu"
-    ).double()
+    distribution = x.new_full((len(x),), 1 / len(x)).double()
     for k in range(n_steps):
         mean_jumps = flow.terms(x, k / n_steps).outward.double() / n_steps
         if method == "tau_leaping":

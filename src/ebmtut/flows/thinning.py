@@ -200,12 +200,10 @@ def _thin(
         n_candidates += len(alive)
         n_exceeded += int(((total_out >= 1) | (total_in >= 1)).sum())
         rates, total = (inward, total_in) if reverse else (outward, total_out)
-        jump = (
-            torch.rand(
-                len(alive), generator=generator, device=x.device, dtype=torch.float32
-            )
-            < total
+        chance = torch.rand(
+            len(alive), generator=generator, device=x.device, dtype=torch.float32
         )
+        jump = chance < total
         stay = (-total_in[~jump]).log1p() - (-total_out[~jump]).log1p()
         log_weights[alive[~jump]] += stay
         n_jumps += int(jump.sum())

@@ -313,14 +313,12 @@ class CompiledChain:
         inverse_p, inverse_q = self.inverse_p.numpy(), self.inverse_q.numpy()
         one = inverse_p.dtype.type(1)
         factor = one if _FUSES else None
-        for shortened, factors, kept in (
-            (monge_iterations, (one,), self.monge),
-            (pruned_iterations, (factor,), self.pruning),
-        ):
-            if kept is None:
-                continue
-            state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
-            shortened(*state, temperatures, theta, *factors, kept)
+        state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
+        if self.monge is not None:
+            monge_iterations(*state, temperatures, theta, one, self.monge)
+            return
+        if self.pruning is not None:
+            pruned_iterations(*state, temperatures, theta, factor, self.pruning)
             return
 
         cost_t, columns = self.cost_t.numpy(), self.columns.numpy()

@@ -231,18 +231,11 @@ def _by_sites(
     bias[place] = model.bias.detach().float().numpy()
     states = np.zeros((len(bits), n_places), dtype=np.float32)
     states[:, place] = bits
+    arrays = first.astype(np.uint64), neighbors, weights, bias
     streams = _streams(seed, len(bits))
 
     def sweep(n: int, rows: slice) -> None:
-        site_sweeps(
-            states[rows],
-            first.astype(np.uint64),
-            neighbors,
-            weights,
-            bias,
-            streams[rows],
-            n,
-        )
+        site_sweeps(states[rows], *arrays, streams[rows], n)
 
     sweep_in_threads(sweep, len(bits), n_sweeps, states.size)
     return states[:, place]

@@ -234,6 +234,7 @@ class Pool:
         self, n_sites: int, device: str | torch.device = "cpu"
     ) -> Int[Tensor, "n_windows window_size"]:
         """Site indices of each window, on a device."""
+        index = torch.arange(n_sites, device=device)
         if isinstance(self.window, tuple) and self.image_shape is not None:
             (h, w), (height, width) = self.window, self.image_shape
             if height * width != n_sites:
@@ -246,9 +247,7 @@ class Pool:
                     f"window={self.window} does not divide image_shape="
                     f"{self.image_shape}: use sides that divide its sides"
                 )
-            index = torch.arange(n_sites, device=device).view(
-                height // h, h, width // w, w
-            )
+            index = index.view(height // h, h, width // w, w)
             return index.transpose(1, 2).reshape(-1, h * w)
         assert isinstance(self.window, int)
         if n_sites % self.window:
@@ -256,7 +255,7 @@ class Pool:
                 f"window={self.window} does not divide the {n_sites} sites: "
                 f"use a divisor of {n_sites}"
             )
-        return torch.arange(n_sites, device=device).view(-1, self.window)
+        return index.view(-1, self.window)
 
     def negatives(
         self,
@@ -272,9 +271,7 @@ class Pool:
         shape = (batch, n_negatives, *blocks.shape)
         windows = x[:, blocks].unsqueeze(1).expand(shape)
         shuffled = _shuffle_bits(windows, generator=generator)
-        negatives = torch.empty(
-            (batch, n_negatives, n_sites), dtype=x.dtype, device=x.device
-        )
+        negatives = x.new_empty(batch, n_negatives, n_sites)
         negatives[..., blocks.flatten()] = shuffled.flatten(2)
         return Negatives(negatives)
 

@@ -114,9 +114,8 @@ def _solve(
         bound.append(value + (b - capped) @ p)
     p = torch.tensor(np.array(relaxed), device="cpu").reshape(unaries.shape).to(unaries)
     x = (p > 0.5 + _INTEGRAL).to(unaries)
-    return Relaxation(
-        x, p, torch.tensor(bound, dtype=torch.float64, device="cpu").to(unaries)
-    )
+    bounds = torch.tensor(bound, dtype=torch.float64, device="cpu").to(unaries)
+    return Relaxation(x, p, bounds)
 
 
 @checked
@@ -161,9 +160,8 @@ def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]
     limit[third] = 1.0
 
     def solve(b):  # type: ignore[no-untyped-def]
-        solution, value = _best(
-            np.concatenate([b, w]), A_ub=matrix, b_ub=limit, bounds=(0, 1)
-        )
+        score = np.concatenate([b, w])
+        solution, value = _best(score, A_ub=matrix, b_ub=limit, bounds=(0, 1))
         return solution[:n_sites], value
 
     return solve
@@ -198,11 +196,9 @@ def _standard(terms: PairTerms):  # type: ignore[no-untyped-def]
 
 def _sparse(entries, shape):  # type: ignore[no-untyped-def]
     rows, columns, values = zip(*entries, strict=True)
-    value = np.concatenate(
-        [np.full(len(r), v) for r, v in zip(rows, values, strict=True)]
-    )
+    parts = [np.full(len(r), v) for r, v in zip(rows, values, strict=True)]
     where = (np.concatenate(rows), np.concatenate(columns))
-    return coo_array((value, where), shape=shape).tocsr()
+    return coo_array((np.concatenate(parts), where), shape=shape).tocsr()
 
 
 def _best(score, **constraints):  # type: ignore[no-untyped-def]

@@ -34,8 +34,6 @@ class MPLP:
         Log-odds: zero, up to the tolerance, where the bound does not decide.
     bound
         Upper bound on the best score.
-    n_sweeps
-        Sweeps that each sample took.
     converged
         Whether all messages changed by less than the tolerance.
     """
@@ -113,14 +111,8 @@ def mplp_reference(
     terms, bias = _checked(model, unaries)
     to_first = bias.new_zeros(len(bias), len(terms.weight))
     to_second = torch.zeros_like(to_first)
-    pairs = list(
-        zip(
-            terms.first.tolist(),
-            terms.second.tolist(),
-            terms.weight.tolist(),
-            strict=True,
-        )
-    )
+    ends = (x.tolist() for x in (terms.first, terms.second, terms.weight))
+    pairs = list(zip(*ends, strict=True))
     beliefs = bias.clone()
     n_sweeps = torch.full((len(bias),), max_sweeps, device="cpu")
     converged = torch.zeros(len(bias), dtype=torch.bool, device="cpu")
@@ -143,10 +135,9 @@ def mplp_reference(
         if bool(converged.all()):
             break
     w = terms.weight.to(bias)
-    ends = torch.stack(
-        [torch.zeros_like(to_first), -to_first, -to_second, w - to_first - to_second]
-    )
-    bound = beliefs.relu().sum(dim=1) + ends.amax(dim=0).sum(dim=1)
+    zero, both = torch.zeros_like(to_first), w - to_first - to_second
+    of_pairs = torch.stack([zero, -to_first, -to_second, both]).amax(dim=0)
+    bound = beliefs.relu().sum(dim=1) + of_pairs.sum(dim=1)
     return MPLP((beliefs > 0).to(bias), beliefs, bound, n_sweeps, converged)
 
 

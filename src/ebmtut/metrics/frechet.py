@@ -128,11 +128,9 @@ def precision_recall(
         # The nearest of all is the point itself.
         return within.kthvalue(n_neighbors + 1, dim=1).values
 
-    inside = (between <= reach(data)[:, None]).any(0)
-    reached = (between <= reach(samples)[None, :]).any(1)
-    return PrecisionRecall(
-        float(inside.double().mean()), float(reached.double().mean())
-    )
+    precision = (between <= reach(data)[:, None]).any(0).double().mean()
+    recall = (between <= reach(samples)[None, :]).any(1).double().mean()
+    return PrecisionRecall(float(precision), float(recall))
 
 
 class Neighbors(NamedTuple):
@@ -158,10 +156,8 @@ def nearest_neighbors(
         pairwise_distances(part.flatten(1).double(), flat).min(1)
         for part in samples.split(block)
     ]
-    return Neighbors(
-        torch.cat([part.indices for part in parts]),
-        torch.cat([part.values for part in parts]),
-    )
+    distances, places = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Neighbors(places, distances)
 
 
 def pairwise_distances(x: Tensor, y: Tensor) -> Tensor:

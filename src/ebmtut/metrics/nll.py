@@ -77,11 +77,10 @@ def log_partition_importance(
     dtype: torch.dtype | None = None,
 ) -> Estimate:
     """Log partition function by importance sampling from a fitted proposal."""
-    return estimate_log_mean_exp(
-        log_weights(
-            energy, proposal, n_samples, generator=generator, batch=batch, dtype=dtype
-        )
+    weights = log_weights(
+        energy, proposal, n_samples, generator=generator, batch=batch, dtype=dtype
     )
+    return estimate_log_mean_exp(weights)
 
 
 @checked

@@ -90,11 +90,8 @@ class PlaneGrid:
         check_shape("samples", samples, (None, 2))
         cells = ((samples.double() / self.extent + 1) / 2 * self.n).floor().long()
         cells = cells[((cells >= 0) & (cells < self.n)).all(1)]
-        counts = torch.zeros(self.n * self.n, dtype=torch.float64, device="cpu")
         index = cells[:, 1] * self.n + cells[:, 0]
-        counts.scatter_add_(
-            0, index, torch.ones(len(index), dtype=torch.float64, device="cpu")
-        )
+        counts = torch.bincount(index, minlength=self.n * self.n).double()
         density = counts.log() - math.log(max(len(samples), 1)) - self.log_cell
         return density.reshape(self.n, self.n)
 

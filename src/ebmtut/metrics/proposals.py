@@ -169,9 +169,8 @@ class HistogramProposal:
                 check_finite("energy(x)", energies)
                 log_mass[cell] = torch.logaddexp(log_mass[cell], -energies)
         fitted = log_mass.softmax(dim=0).view(side, side)
-        return cls(
-            (1.0 - uniform) * fitted + uniform * flat.masses, bits_per_coordinate
-        )
+        masses = (1.0 - uniform) * fitted + uniform * flat.masses
+        return cls(masses, bits_per_coordinate)
 
     def sample(
         self, n: int, *, generator: torch.Generator

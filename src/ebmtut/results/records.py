@@ -30,9 +30,8 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
     arrays = {k: v for k, v in values.items() if is_array(v) and v.ndim > 0}
     rest = {key: value for key, value in values.items() if key not in arrays}
-    text = json.dumps(
-        to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
-    )
+    plain = to_json(rest, name)
+    text = json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
     if arrays:
         replace_file(Path(results_dir) / f"{name}.npz", to_npz(arrays))
     replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())

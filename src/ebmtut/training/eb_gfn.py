@@ -85,8 +85,6 @@ class EBGFNTraining(NamedTuple):
         A copy of the energy with averaged weights.
     accepted
         Fraction of accepted proposals, at every step of the energy.
-    cpu_seconds
-        Of the whole training.
     """
 
     energy: nn.Module
@@ -133,6 +131,7 @@ def train_eb_gfn(
         n_sites = policy.n_sites
         check_range("n_back", config.n_back, low=1, high=n_sites, integer=True)
     averaged = copy.deepcopy(energy)
+    weights = [*averaged.parameters()], [*energy.parameters()]
     adam = torch.optim.Adam(energy.parameters(), config.energy_learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     policy_adam = adam_of_policy(policy, config.learning_rate)
@@ -186,9 +185,7 @@ def train_eb_gfn(
         loss.backward()
         adam.step()
         rate.step()
-        average_weights(
-            [*averaged.parameters()], [*energy.parameters()], step, _AVERAGING
-        )
+        average_weights(*weights, step, _AVERAGING)
     for step in loop.steps(config.n_last):
         follow(averaged, config.n_steps + step)
         last.step()

@@ -187,8 +187,6 @@ class GibbsOTResult(NamedTuple):
         The gradient of the loss in p.
     L
         Minus the gradient in q.
-    trace
-        Where asked for.
     """
 
     state: GibbsOTState
@@ -303,11 +301,9 @@ def _run(
     trace = None
     if trace_every is not None:
         iterations = torch.arange(1, len(noted) + 1, device="cpu") * trace_every
-        values = torch.tensor(noted, dtype=torch.float64, device="cpu").view(
-            -1, 2, len(chain.p)
-        )
-        shape = (-1, *p.shape[:-1])
-        trace = GibbsOTTrace(iterations, *(x.reshape(shape) for x in values.unbind(1)))
+        values = torch.tensor(noted, dtype=torch.float64, device="cpu")
+        values = values.view(-1, 2, *p.shape[:-1])
+        trace = GibbsOTTrace(iterations, *values.unbind(1))
     return GibbsOTResult(GibbsOTState(g, h), U, L, trace)
 
 

@@ -116,9 +116,8 @@ def gibbs_ot_oracle(
     >>> float(bound) <= 0.6 + 1e-12  # the exact cost
     True
     """
-    schedule = as_temperatures(
-        temperatures, torch.empty(0, dtype=torch.float32, device="cpu").double()
-    ).flatten()
+    double = torch.empty(0, dtype=torch.float64, device="cpu")
+    schedule = as_temperatures(temperatures, double).flatten()
     check_type("generator", generator, torch.Generator)
     state: GibbsOTState | None = None
 

@@ -62,18 +62,14 @@ def drift(
 ) -> Drift:
     """Eq. 21 and the constants of Theorem A.2; `following` is "L" or "U"."""
     if following == "L":
-        distribution = distribution_of_L(cost, temperature, U, p)
-        change = weighted_sum(q, L) - weighted_sum(q, distribution.mean)
-        z = cost.T - U[..., None, :]
-        return Drift(
-            change, weighted_sum(q, distribution.phi), weighted_sum(q, regret(z, p))
-        )
-    distribution = distribution_of_U(cost, temperature, L, q)
-    change = weighted_sum(p, distribution.mean) - weighted_sum(p, U)
-    z = cost + L[..., None, :]
-    return Drift(
-        change, weighted_sum(p, distribution.phi), weighted_sum(p, regret(z, q))
-    )
+        mean, phi, _ = distribution_of_L(cost, temperature, U, p)
+        change = weighted_sum(q, L) - weighted_sum(q, mean)
+        spread = regret(cost.T - U[..., None, :], p)
+        return Drift(change, weighted_sum(q, phi), weighted_sum(q, spread))
+    mean, phi, _ = distribution_of_U(cost, temperature, L, q)
+    change = weighted_sum(p, mean) - weighted_sum(p, U)
+    spread = regret(cost + L[..., None, :], q)
+    return Drift(change, weighted_sum(p, phi), weighted_sum(p, spread))
 
 
 def regret(
