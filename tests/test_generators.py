@@ -21,6 +21,7 @@ from ebmtut import (
     losses,
     message_passing,
     metrics,
+    random,
     samplers,
     transport,
 )
@@ -31,18 +32,6 @@ from ebmtut.flows.graph_transformer import HollowGraphTransformer
 from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.noise import NoiseLevels
 from ebmtut.paths import AnnealingPath, BasePath
-from ebmtut.random import (
-    bernoulli,
-    bernoulli_indices,
-    categorical,
-    exponential,
-    generator_on,
-    gumbel,
-    logistic,
-    make_generator,
-    normal,
-    spawn_seed,
-)
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.training import FlowConfig, FlowFollower, TrainConfig, train, train_flow
 from ebmtut.training.eb_gfn import EBGFNConfig, train_eb_gfn
@@ -57,7 +46,7 @@ SPINS = torch.zeros(2, 9)
 ISING = energies.Ising(torch.ones(4, 4))
 MACHINE = energies.BoltzmannMachine(torch.ones(4, 4), torch.ones(4))
 PAIRS = energies.RBM(torch.ones(2, 4), torch.zeros(2), torch.zeros(4))
-STATE = message_passing.start_persistent(MACHINE, 2, generator=make_generator(0))
+STATE = message_passing.start_persistent(MACHINE, 2, generator=random.make_generator(0))
 DIRECTED = losses.DirectedNeighborhood(
     enumerate_states(2), ((1,), (0, 2, 3), (3, 1), (0, 1)), states_to_index
 )
@@ -70,9 +59,9 @@ FLOW = flows.Flow(
     flows.OddLatticeNetwork(3, width=2, n_hidden=2),
 )
 SWEEP = flows.gibbs_kernel(FLOW.path, energies.lattice_coloring(3))
-POLICY = gflownet.BitsGFlowNet(4, 2, generator=make_generator(0))
+POLICY = gflownet.BitsGFlowNet(4, 2, generator=random.make_generator(0))
 IMAGE = torch.ones(1, 3, 3)
-PICTURES = torch.rand(3, 6, 6, generator=make_generator(0))
+PICTURES = torch.rand(3, 6, 6, generator=random.make_generator(0))
 MASSES = PICTURES / PICTURES.sum((1, 2), keepdim=True)
 GRID_COST = transport.grid_cost(6)
 LINE = torch.full((1, 3), 1 / 3)
@@ -103,7 +92,7 @@ def free(x):
 
 
 def one_epoch(*, generator):
-    state = transport.wnmf_start(MASSES, NMF, generator=make_generator(0))
+    state = transport.wnmf_start(MASSES, NMF, generator=random.make_generator(0))
     transport.wnmf_epoch(state, MASSES, GRID_COST, NMF, generator=generator)
 
 
@@ -148,9 +137,9 @@ MADE = (
     partial(NOISE.step, X, LEVEL),
     partial(losses.RecoveryLikelihood(NOISE, CHAIN).__call__, parabola, X),
     partial(losses.denoising_score_matching_loss, parabola, NOISE, X, LEVEL),
-    partial(generator_on, device="cpu"),
+    partial(random.generator_on, device="cpu"),
     partial(samplers.inpaint, parabola, NOISE, X, X, CHAIN),
-    partial(normal, X),
+    partial(random.normal, X),
     partial(samplers.progressive_samples, parabola, NOISE, X, CHAIN),
     partial(metrics.HistogramProposal.fit, free, **GRID),
     partial(CELLS.sample, 3),
@@ -180,14 +169,14 @@ MADE = (
     ),
     partial(gflownet.back_and_forth, POLICY, free, X, 2),
     partial(gflownet.backward_trajectories, POLICY, X),
-    partial(bernoulli, torch.full((3,), 0.5)),
-    partial(bernoulli_indices, 9, 0.1),
+    partial(random.bernoulli, torch.full((3,), 0.5)),
+    partial(random.bernoulli_indices, 9, 0.1),
     partial(data.binarize, PICTURES),
     partial(samplers.block_gibbs, PAIRS, X, 1),
     partial(samplers.boltzmann_gibbs, MACHINE, X, 1),
     partial(samplers.boltzmann_gwg, MACHINE, X, 1),
     partial(transport.bounded_gibbs_ot, *PROBLEM, 1, start=0.1),
-    partial(categorical, torch.zeros(3)),
+    partial(random.categorical, torch.zeros(3)),
     partial(
         samplers.deconvolution_gibbs, IMAGE, torch.ones(1, 1, 2, 2), IMAGE[:, 1:, 1:], 1
     ),
@@ -197,7 +186,7 @@ MADE = (
     partial(samplers.draw_samples, ISING, 2, n_sweeps=1),
     partial(losses.draw_rbm, "Gibbs-reset", PAIRS, 2, (1,)),
     partial(losses.energy_discrepancy_loss, free, X, losses.Grid()),
-    partial(exponential, (3,)),
+    partial(random.exponential, (3,)),
     partial(gflownet.forward_trajectories, POLICY, 2),
     partial(transport.gibbs_ot, *PROBLEM, [0.1, 0.1]),
     partial(transport.gibbs_ot_oracle, [0.1, 0.1]),
@@ -206,7 +195,7 @@ MADE = (
     partial(samplers.greedy_independent_set, PAIR, 2),
     partial(transport.grid_gibbs_pass, 0 * MASSES, MASSES, MASSES, GRID_COST, 0.1),
     partial(metrics.grid_log_partition, free, n_samples=2, **GRID),
-    partial(gumbel, (3,)),
+    partial(random.gumbel, (3,)),
     partial(samplers.ising_gibbs, LATTICE, SPINS, 1),
     partial(samplers.ising_gibbs_reference, LATTICE, SPINS, 1),
     partial(data.ising_samples, 3, 0.1, 2, n_sweeps=1),
@@ -236,7 +225,7 @@ MADE = (
         n_steps=1,
     ),
     partial(metrics.log_weights, free, CELLS, 2),
-    partial(logistic, (3,)),
+    partial(random.logistic, (3,)),
     partial(message_explorer, n_samples=40),
     partial(
         message_passing.persistent_perturb_and_max_product, MACHINE, STATE, 1, rho=0.5
@@ -253,7 +242,7 @@ MADE = (
     partial(data.sample_density, "moons", 3),
     partial(data.shape_images, 1, density=0.5),
     partial(transport.simulate_martingale, *PROBLEM, **MARTINGALE),
-    partial(spawn_seed),
+    partial(random.spawn_seed),
     partial(message_passing.start_persistent, MACHINE, 2),
     partial(
         metrics.train_image_classifier, torch.zeros(4, 8, 8), torch.arange(4), n_steps=2
@@ -344,7 +333,7 @@ def no_files(monkeypatch, tmp_path):
 @every_call
 def test_the_global_generator_is_left_alone(name):
     before = torch.get_rng_state()
-    CALLS[name](generator=make_generator(0))
+    CALLS[name](generator=random.make_generator(0))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -354,9 +343,8 @@ def test_nothing_else_is_taken_for_a_generator(name, wrong):
     if wrong is None and name in OPTIONAL.split():
         pytest.skip("None is a choice")
     before = torch.get_rng_state()
-    with pytest.raises(
-        InputError, match=rf"^generator must be .*Generator.* got {wrong}$"
-    ):
+    words = rf"^generator must be .*Generator.* got {wrong}$"
+    with pytest.raises(InputError, match=words):
         CALLS[name](generator=wrong)
     assert torch.equal(torch.get_rng_state(), before)
 

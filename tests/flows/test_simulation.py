@@ -6,22 +6,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from ebmtut import flows
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import LatticeIsing, lattice_coloring
-from ebmtut.flows import (
-    Flow,
-    OddLatticeNetwork,
-    chain_distribution,
-    dmala_kernel,
-    effective_sample_size,
-    flow_distributions,
-    gibbs_kernel,
-    log_partition,
-    reverse_elbo,
-    simulate,
-    simulate_exact,
-    weighted_mean,
-)
 from ebmtut.flows.simulation import _STEPS
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -75,7 +62,7 @@ def test_steps_have_the_distribution_of_their_matrices(method, n_states):
     p = torch.full((n_states**3,), n_states**-3.0).double()
     for k in range(n_steps):
         p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
-    x = simulate(flow, N, n_steps, method=method, generator=make_generator(0)).x
+    x = flows.simulate(flow, N, n_steps, method=method, generator=make_generator(0)).x
     check_distribution(x, p, n_states)
 
 
@@ -94,7 +81,7 @@ def end_distribution(flow, fine=100):
 @sizes
 def test_exact_simulation_has_the_distribution_of_the_matrix_exponential(n_states):
     flow = random_flow("one_way", n_states=n_states, scale=0.5)
-    found = simulate_exact(flow, N, bound=30.0, generator=make_generator(3))
+    found = flows.simulate_exact(flow, N, bound=30.0, generator=make_generator(3))
     assert found.n_exceeded == 0
     check_distribution(found.x, end_distribution(flow), n_states)
     assert found.n_candidates == pytest.approx(30, abs=5 * math.sqrt(30 / N))
@@ -113,12 +100,14 @@ def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
     _, log_z = distributions(flow.path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])
     generator = make_generator(5)
-    found = simulate(
+    found = flows.simulate(
         flow, N, 12, method="euler", chain_weights=True, generator=generator
     )
     assert found.n_overflows == 0
     assert abs(mean_error(found.chain_log_weights, want)) < 5
-    exact = simulate_exact(flow, N, bound=30.0, generator=generator, path_weights=True)
+    exact = flows.simulate_exact(
+        flow, N, bound=30.0, generator=generator, path_weights=True
+    )
     assert exact.n_exceeded == 0
     assert abs(mean_error(exact.log_weights, want)) < 5
     # Of continuous time, along the same states: less is left to chance.
@@ -156,13 +145,13 @@ def test_chain_weights_carry_over_every_state(method):
 def test_kernels_keep_the_mean_of_the_weights():
     path = AnnealingPath(LatticeIsing(3, 0.2))
     torch.manual_seed(1)
-    flow = Flow(path, OddLatticeNetwork(3, width=4))
+    flow = flows.Flow(path, flows.OddLatticeNetwork(3, width=4))
     _, log_z = distributions(path, [0.0, 1.0])
     for kernel in (
-        gibbs_kernel(path, lattice_coloring(3)),
-        dmala_kernel(path, 0.2, n_steps=2),
+        flows.gibbs_kernel(path, lattice_coloring(3)),
+        flows.dmala_kernel(path, 0.2, n_steps=2),
     ):
-        found = simulate(
+        found = flows.simulate(
             flow,
             N // 2,
             16,
@@ -189,7 +178,7 @@ def test_a_sweep_of_three_states_leaves_the_distribution_as_a_matrix_identity(
     a, b, c = all_x.long().T
     path = AnnealingPath(TableEnergy(first[a, b] + second[b, c], 3, 3), n_states=3)
     colors = torch.tensor([0, 1, 0])
-    kernel = gibbs_kernel(path, colors)
+    kernel = flows.gibbs_kernel(path, colors)
     x, z = all_x.repeat_interleave(27, 0), all_x.repeat(27, 1)
     drawn = iter(colors.unique())
     log_p = torch.zeros(len(x)).double()
@@ -214,18 +203,18 @@ def test_a_sweep_of_three_states_leaves_the_distribution_as_a_matrix_identity(
 def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     """Trapezoid: error of second order. Left: -(E_1 - E_0 of -E) / (2 K)."""
     path = AnnealingPath(random_energy(3, scale=0.7))
-    flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
+    flow = flows.Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
     p, log_z = distributions(path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])
     slopes = (p * path.time_derivative(enumerate_states(3))).sum(1)
     found = {
-        rule: simulate(
+        rule: flows.simulate(
             flow, 50, 20, quadrature=rule, generator=make_generator(0)
         ).log_weights
         for rule in ("trapezoid", "left")
     }
     for log_weights in found.values():
-        assert effective_sample_size(log_weights) == pytest.approx(1, abs=1e-9)
+        assert flows.effective_sample_size(log_weights) == pytest.approx(1, abs=1e-9)
     bias = -float(slopes[1] - slopes[0]) / 40
     assert float(found["trapezoid"][0]) == pytest.approx(want, abs=abs(bias) / 20)
     assert float(found["left"][0]) - want == pytest.approx(bias, rel=0.05)
@@ -237,7 +226,7 @@ def test_reverse_bound_is_below_the_distribution_of_the_flow():
     q = end_distribution(flow)
     n = 2000
     x = enumerate_states(3).repeat_interleave(n, 0)
-    draws = reverse_elbo(flow, x, bound=40.0, generator=make_generator(1))
+    draws = flows.reverse_elbo(flow, x, bound=40.0, generator=make_generator(1))
     draws = draws.reshape(8, n) - q.log()[:, None]
     above = draws.mean(1) / (draws.std(1) / math.sqrt(n))
     assert float(above.max()) < 5
@@ -246,7 +235,7 @@ def test_reverse_bound_is_below_the_distribution_of_the_flow():
     error = (ratio.mean(1) - 1) / (ratio.std(1) / math.sqrt(n))
     assert float(error.abs().max()) < 5
     with pytest.raises(InputError, match="bound must be above every total rate"):
-        reverse_elbo(flow, x[:50], bound=0.5, generator=make_generator(1))
+        flows.reverse_elbo(flow, x[:50], bound=0.5, generator=make_generator(1))
 
 
 def path_distributions():
@@ -282,7 +271,7 @@ def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
 def test_metropolis_hastings_corrects_the_samples():
     flow = random_flow("reversible", n_sites=2, seed=7)
     options = {"chain_weights": True, "generator": make_generator(0)}
-    found = simulate(flow, 40000, 8, method="euler", **options)
+    found = flows.simulate(flow, 40000, 8, method="euler", **options)
     assert found.n_overflows == 0
     index = independence_metropolis(
         found.chain_log_weights, generator=make_generator(1)
@@ -298,19 +287,19 @@ def test_metropolis_hastings_corrects_the_samples():
 
 def test_weights_of_one_level():
     log_w = torch.tensor([0.0, math.log(3.0), -math.inf, 0.0]).double()
-    assert effective_sample_size(log_w) == pytest.approx(25 / 11 / 4)
-    assert effective_sample_size(log_w + 700) == pytest.approx(25 / 11 / 4)
-    found = log_partition(torch.tensor([0.0, math.log(3.0)]), 5.0)
+    assert flows.effective_sample_size(log_w) == pytest.approx(25 / 11 / 4)
+    assert flows.effective_sample_size(log_w + 700) == pytest.approx(25 / 11 / 4)
+    found = flows.log_partition(torch.tensor([0.0, math.log(3.0)]), 5.0)
     assert found.estimate == pytest.approx(5 + math.log(2))
     assert found.lower_bound == pytest.approx(5 + math.log(3) / 2)
     assert found.lower_bound < found.estimate
     values = torch.tensor([1.0, 2.0, 9.0, 3.0])
-    assert float(weighted_mean(log_w, values)) == pytest.approx(2)
+    assert float(flows.weighted_mean(log_w, values)) == pytest.approx(2)
 
 
 def test_a_bound_that_is_too_low_is_told():
     flow = random_flow("one_way")
-    found = simulate_exact(flow, 200, bound=0.5, generator=make_generator(0))
+    found = flows.simulate_exact(flow, 200, bound=0.5, generator=make_generator(0))
     assert found.n_exceeded > 0
 
 
@@ -335,38 +324,38 @@ PULL = AnnealingPath(TableEnergy(-2 * enumerate_states(3).sum(1), 3))
 @pytest.mark.parametrize("chain_weights", [False, True])
 def test_a_network_that_gives_no_numbers_stops_the_simulation(method, chain_weights):
     """Some of 200 states have a zero at all times, and so a log-ratio of 2 t."""
-    flow = Flow(PULL, LostNetwork(0.5))
+    flow = flows.Flow(PULL, LostNetwork(0.5))
     options = {"method": method, "chain_weights": chain_weights}
     with pytest.raises(DivergenceError) as error:
-        simulate(flow, 200, 8, generator=make_generator(0), **options)
+        flows.simulate(flow, 200, 8, generator=make_generator(0), **options)
     words = "flow diverged at step 4, t = 0.5: its largest log-ratio was 2"
     assert str(error.value) == words
     assert error.value.step == 4
-    before = Flow(flow.path, LostNetwork(1.1))
-    found = simulate(before, 200, 8, generator=make_generator(0), **options)
+    before = flows.Flow(flow.path, LostNetwork(1.1))
+    found = flows.simulate(before, 200, 8, generator=make_generator(0), **options)
     assert found.log_weights.isfinite().all()
 
 
 @pytest.mark.parametrize("path_weights", [False, True])
 def test_a_network_that_gives_no_numbers_stops_the_exact_simulation(path_weights):
     """Of 2e4 candidates in a unit of time one comes within 5e-4 of t = 0.5."""
-    flow = Flow(PULL, LostNetwork(0.5))
+    flow = flows.Flow(PULL, LostNetwork(0.5))
     options = {"bound": 20.0, "path_weights": path_weights}
     words = "^flow diverged at t = 0.5: its largest log-ratio was 2$"
     with pytest.raises(DivergenceError, match=words):
-        simulate_exact(flow, 1000, generator=make_generator(0), **options)
-    before = Flow(flow.path, LostNetwork(1.1))
-    found = simulate_exact(before, 1000, generator=make_generator(0), **options)
+        flows.simulate_exact(flow, 1000, generator=make_generator(0), **options)
+    before = flows.Flow(flow.path, LostNetwork(1.1))
+    found = flows.simulate_exact(before, 1000, generator=make_generator(0), **options)
     assert found.log_weights.isfinite().all()
     with pytest.raises(DivergenceError, match=words):
-        reverse_elbo(flow, found.x, bound=20.0, generator=make_generator(0))
+        flows.reverse_elbo(flow, found.x, bound=20.0, generator=make_generator(0))
 
 
 def test_a_step_that_cannot_be_reversed_is_no_divergence():
     """One-way rates flip two sites at once, and never both back."""
     flow = random_flow("one_way", seed=7)
     options = {"chain_weights": True, "generator": make_generator(0)}
-    found = simulate(flow, 200, 4, **options)
+    found = flows.simulate(flow, 200, 4, **options)
     assert found.chain_log_weights.isneginf().any()
     assert not found.chain_log_weights.isnan().any()
     assert found.log_weights.isfinite().all()
@@ -378,12 +367,12 @@ TIMES = [k / 64 for k in range(65)]
 @pytest.mark.parametrize("rates", ["one_way", "reversible"])
 def test_a_perfect_flow_has_the_distribution_of_the_path_at_every_time(rates):
     path = AnnealingPath(random_energy(3, scale=0.7))
-    flow = Flow(path, SolvedNetwork(path, rates), rates=rates)
+    flow = flows.Flow(path, SolvedNetwork(path, rates), rates=rates)
     want, _ = distributions(path, TIMES)
-    found = flow_distributions(flow, 64)
+    found = flows.flow_distributions(flow, 64)
     assert (found - want).abs().max() < 1e-4
     # Reversed, it goes back the same way.
-    back = flow_distributions(flow, 64, start=want[-1], reverse=True)
+    back = flows.flow_distributions(flow, 64, start=want[-1], reverse=True)
     assert (back.flip(0) - want).abs().max() < 1e-4
 
 
@@ -391,7 +380,7 @@ def test_any_flow_is_followed_as_by_its_rate_matrices():
     """Second order: four times the steps, a sixteenth of the error."""
     flow = random_flow("reversible", seed=4, scale=0.5)
     p = end_distribution(flow, 256)
-    found = (flow_distributions(flow, n)[-1] for n in (16, 64))
+    found = (flows.flow_distributions(flow, n)[-1] for n in (16, 64))
     errors = [float((end - p).abs().max()) for end in found]
     assert errors[1] < 1e-4
     assert 8 < errors[0] / errors[1] < 32
@@ -401,18 +390,18 @@ def test_any_flow_is_followed_as_by_its_rate_matrices():
 def test_the_chain_ends_in_the_distribution_of_its_steps(method):
     """As often as it was drawn; and nearer to continuous time by the step."""
     flow = random_flow("reversible", seed=4, scale=2)
-    distribution = chain_distribution(flow, 5, method=method)
+    distribution = flows.chain_distribution(flow, 5, method=method)
     assert float(distribution.sum()) == pytest.approx(1)
     n = 100_000
-    drawn = simulate(flow, n, 5, method=method, generator=make_generator(0))
+    drawn = flows.simulate(flow, n, 5, method=method, generator=make_generator(0))
     assert not drawn.n_overflows
     found = torch.bincount(states_to_index(drawn.x), minlength=len(distribution)) / n
     assert ((found - distribution).abs() < 5 * (distribution / n).sqrt()).all()
-    exact = flow_distributions(flow, 200)[-1]
+    exact = flows.flow_distributions(flow, 200)[-1]
     # Another number of steps would not pass as this one.
     assert ((exact - distribution).abs() > 5 * (distribution / n).sqrt()).any()
     errors = [
-        float((chain_distribution(flow, k, method=method) - exact).abs().sum())
+        float((flows.chain_distribution(flow, k, method=method) - exact).abs().sum())
         for k in (16, 64)
     ]
     assert 3 < errors[0] / errors[1] < 5

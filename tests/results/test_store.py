@@ -20,29 +20,17 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ebmtut import results
 from ebmtut._digests import json_digest
 from ebmtut.checks import InputError
 from ebmtut.ledger.listing import rows
 from ebmtut.random import make_generator
-from ebmtut.results import (
-    Provenance,
-    Result,
-    ResultNotFound,
-    check_writable,
-    collect_provenance,
-    default_root,
-    load_result,
-    record,
-    result_folder,
-    save_result,
-    to_json,
-)
 from ebmtut.results import provenance as module
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 
 def loaded(root, **options):
-    return load_result("ed/ising-heatmaps", "quick", root, **options)
+    return results.load_result("ed/ising-heatmaps", "quick", root, **options)
 
 
 def make(value=1.5, **changes):
@@ -52,24 +40,24 @@ def make(value=1.5, **changes):
         "config": {"n_steps": 3, "sigmas": [0.1, 0.2]},
         "scalars": {"rmse": value},
         "arrays": {"coupling": np.arange(6.0).reshape(2, 3)},
-        "provenance": Provenance(command="ebmtut run", seed=3),
+        "provenance": results.Provenance(command="ebmtut run", seed=3),
     }
-    return Result(**{**fields, **changes})
+    return results.Result(**{**fields, **changes})
 
 
 def test_comes_back_as_it_was(tmp_path):
-    folder = save_result(make(), tmp_path)
+    folder = results.save_result(make(), tmp_path)
     assert folder == tmp_path / "ed" / "ising-heatmaps" / "quick"
     assert sorted(p.name for p in folder.iterdir()) == ["arrays.npz", "result.json"]
     back = loaded(tmp_path)
     assert (back.id, back.scale, back.config) == (make().id, "quick", make().config)
     assert back.scalars == {"rmse": 1.5}
-    assert back.provenance == Provenance(command="ebmtut run", seed=3)
+    assert back.provenance == results.Provenance(command="ebmtut run", seed=3)
     assert (back.arrays["coupling"] == make().arrays["coupling"]).all()
 
 
 def test_non_finite_numbers_become_null(tmp_path):
-    folder = save_result(make(float("nan")), tmp_path)
+    folder = results.save_result(make(float("nan")), tmp_path)
     text = (folder / "result.json").read_text("utf-8")
     assert "NaN" not in text
     assert json.loads(text)["scalars"] == {"rmse": None}
@@ -89,7 +77,7 @@ def test_json_of_what_code_has_at_hand():
         "tuple": (1, None, True, -np.inf),
         7: "key",
     }
-    assert to_json(values) == {
+    assert results.to_json(values) == {
         "config": {"side": 3, "path": "a/b"},
         "numpy": 0.5,
         "array": [0, 1],
@@ -102,12 +90,12 @@ def test_json_of_what_code_has_at_hand():
         ({1.5: "a", "1.5": "b"}, r"scalars\.a must have keys that differ as te"),
     ):
         with pytest.raises(InputError, match=told):
-            to_json({"a": bad}, "scalars")
+            results.to_json({"a": bad}, "scalars")
 
 
 @pytest.mark.parametrize("which", [1, 2])
 def test_a_failing_rename_leaves_the_old_result(tmp_path, monkeypatch, which):
-    save_result(make(1.0), tmp_path)
+    results.save_result(make(1.0), tmp_path)
     rename, calls = Path.replace, 0
 
     def fails(self, target):
@@ -119,7 +107,7 @@ def test_a_failing_rename_leaves_the_old_result(tmp_path, monkeypatch, which):
 
     monkeypatch.setattr(Path, "replace", fails)
     with pytest.raises(OSError, match="disk gone"):
-        save_result(make(2.0), tmp_path)
+        results.save_result(make(2.0), tmp_path)
     monkeypatch.undo()
     assert calls >= which
     assert loaded(tmp_path).scalars["rmse"] == 1.0
@@ -132,7 +120,7 @@ def test_a_failing_rename_leaves_the_old_result(tmp_path, monkeypatch, which):
 def test_a_killed_save_leaves_no_half_written_result(tmp_path, older):
     """The process dies by SIGKILL between writing the two files."""
     if older:
-        save_result(make(1.0), tmp_path)
+        results.save_result(make(1.0), tmp_path)
     script = """
         import os, signal, sys
         from pathlib import Path
@@ -160,28 +148,28 @@ def test_a_killed_save_leaves_no_half_written_result(tmp_path, older):
     if older:
         assert loaded(tmp_path).scalars == {"rmse": 1.0}
     else:
-        with pytest.raises(ResultNotFound):
+        with pytest.raises(results.ResultNotFound):
             loaded(tmp_path)
-    save_result(make(3.0), tmp_path)
+    results.save_result(make(3.0), tmp_path)
     assert loaded(tmp_path).scalars["rmse"] == 3.0
 
 
 def test_an_unwritable_folder_is_named(tmp_path):
     (tmp_path / "results").write_text("a file, not a folder")
-    for act in (check_writable, lambda root: save_result(make(), root)):
+    for act in (results.check_writable, lambda root: results.save_result(make(), root)):
         with pytest.raises(InputError, match="cannot be written to") as caught:
             act(tmp_path / "results")
         assert "\n" not in str(caught.value)
         assert str(tmp_path / "results") in str(caught.value)
         assert "give another" in str(caught.value)
-    assert check_writable(tmp_path / "a" / "b").is_dir()
+    assert results.check_writable(tmp_path / "a" / "b").is_dir()
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
 @pytest.mark.parametrize("with_arrays", [True, False])
 @pytest.mark.parametrize("name", ["result.json", "arrays.npz"])
 def test_every_flipped_byte_is_told_in_one_line(tmp_path, name, with_arrays):
-    path = save_result(make(), tmp_path) / name
+    path = results.save_result(make(), tmp_path) / name
     whole = path.read_bytes()
     for place in range(0, len(whole), 3):
         for flip in (1, 32):
@@ -209,7 +197,7 @@ ENTRIES = ("format", "id", "scale", "config", "scalars", "provenance", "arrays_s
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    return save_result(make(), tmp_path_factory.mktemp("fuzz"))
+    return results.save_result(make(), tmp_path_factory.mktemp("fuzz"))
 
 
 @settings(deadline=None)
@@ -267,7 +255,7 @@ def test_pickles_are_refused_even_with_the_right_hash(tmp_path, monkeypatch):
     with zipfile.ZipFile(evil) as archive:
         assert pickle.dumps(Trap())[:2] in archive.read("trap.npy")
     monkeypatch.setattr("ebmtut.results.store.to_npz", lambda arrays: evil.read_bytes())
-    save_result(make(), tmp_path)
+    results.save_result(make(), tmp_path)
     with pytest.raises(InputError, match="allow_pickle"):
         loaded(tmp_path)
     assert not (tmp_path / "sprung").exists()
@@ -278,34 +266,34 @@ def test_odd_ids_are_refused(tmp_path, id):
     with pytest.raises(InputError, match="id must look like paper/name"):
         make(id=id)
     with pytest.raises(InputError, match="id must look like paper/name"):
-        result_folder(id, "quick", tmp_path)
+        results.result_folder(id, "quick", tmp_path)
 
 
 def test_a_result_in_the_folder_of_another_is_refused(tmp_path):
     """Redrawing it would overwrite the row that it says it is."""
-    folder = save_result(make(), tmp_path)
+    folder = results.save_result(make(), tmp_path)
     for id, scale in (("ed/ising-heatmaps", "full"), ("ed/other", "quick")):
-        shutil.copytree(folder, result_folder(id, scale, tmp_path))
+        shutil.copytree(folder, results.result_folder(id, scale, tmp_path))
         with pytest.raises(InputError, match=f"must hold {id} at scale {scale}, got"):
-            load_result(id, scale, tmp_path)
+            results.load_result(id, scale, tmp_path)
 
 
 def test_default_root(tmp_path, monkeypatch):
     monkeypatch.delenv("EBMTUT_RESULTS", raising=False)
-    assert default_root().name == "results"
+    assert results.default_root().name == "results"
     monkeypatch.setenv("EBMTUT_RESULTS", str(tmp_path))
-    save_result(make())
-    assert load_result("ed/ising-heatmaps", "quick").scalars == {"rmse": 1.5}
-    assert default_root() == tmp_path
+    results.save_result(make())
+    assert results.load_result("ed/ising-heatmaps", "quick").scalars == {"rmse": 1.5}
+    assert results.default_root() == tmp_path
 
 
 def test_records_of_a_notebook(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    record("landscape", {"nll": 20.0}, "")
+    results.record("landscape", {"nll": 20.0}, "")
     assert list(tmp_path.iterdir()) == []
     values = {"nll": np.float64(20.0), "grid": np.eye(2), "seed": 3}
-    record("landscape", values, tmp_path / "out")
-    record("plain", {"seed": 4}, tmp_path / "out")
+    results.record("landscape", values, tmp_path / "out")
+    results.record("plain", {"seed": 4}, tmp_path / "out")
     names = sorted(p.name for p in (tmp_path / "out").iterdir())
     assert names == ["landscape.json", "landscape.npz", "plain.json"]
     text = (tmp_path / "out" / "landscape.json").read_text("utf-8")
@@ -313,7 +301,7 @@ def test_records_of_a_notebook(tmp_path, monkeypatch):
     with np.load(tmp_path / "out" / "landscape.npz") as file:
         assert (file["grid"] == np.eye(2)).all()
     with pytest.raises(InputError, match="name must be letters"):
-        record("../x", {}, tmp_path)
+        results.record("../x", {}, tmp_path)
 
 
 def test_comes_back_bit_for_bit(tmp_path):
@@ -367,25 +355,25 @@ def test_a_damaged_file_is_refused(tmp_path, keep):
 
 def test_says_what_made_a_result(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/someone/bin/ebmtut", "run", "ed/epsilon"])
-    found = collect_provenance(seed=4, started=time.time() - 2.0)
+    found = results.collect_provenance(seed=4, started=time.time() - 2.0)
     assert found.command == "ebmtut run ed/epsilon"
     assert found.seed == 4
     assert 2.0 <= found.duration_s < 60.0
     assert datetime.fromisoformat(found.started).tzinfo is not None
     assert {"python", "ebmtut", "torch", "numpy"} <= set(found.versions)
     assert found.device.startswith("cpu (")
-    assert json.loads(json.dumps(to_json(found))) == asdict(found)
+    assert json.loads(json.dumps(results.to_json(found))) == asdict(found)
 
 
 def test_names_no_folder_of_the_machine():
-    found = collect_provenance(
+    found = results.collect_provenance(
         seed=None,
         command="/opt/venv/bin/ebmtut run ed/epsilon --out /home/me/x --data=/srv/d y",
         parameters={"out": Path("/home/me/x"), "more": ["/srv/d", "a/b", 3]},
     )
     assert found.command == "ebmtut run ed/epsilon --out x --data=d y"
     assert found.parameters == {"out": "x", "more": ["d", "a/b", 3]}
-    text = json.dumps(to_json(found))
+    text = json.dumps(results.to_json(found))
     for folder in ("/home", "/srv", "/opt", str(Path.cwd()), str(Path.home())):
         assert f'"{folder}' not in text
         assert f"{folder}/" not in text

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut import flows
+from ebmtut import flows, training
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.deadlines import OutOfTime, deadline
@@ -15,19 +15,11 @@ from ebmtut.energies import LatticeIsing, MLPEnergy, lattice_coloring
 from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import (
-    FlowConfig,
-    TrainConfig,
-    ensemble,
-    train,
-    train_ensemble,
-    train_flow,
-)
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
 # Rates that float32 holds exactly: a recorded one is a tensor.
-CONFIG = TrainConfig(
+CONFIG = training.TrainConfig(
     n_steps=N_EAGER + 4,
     batch_size=6,
     learning_rate=2**-8,
@@ -62,7 +54,7 @@ def trained(device, config=CONFIG, losses=LOSSES, samples=SAMPLES, **how):
         MLPEnergy(32, 8, 3, generator=make_generator(k)).to(device) for k in range(n)
     ]
     generators = [make_generator(10 + k, device) for k in range(n)]
-    results = train_ensemble(
+    results = training.train_ensemble(
         energies, losses, samples[:n], config, generators=generators, **how
     )
     told = [
@@ -93,7 +85,7 @@ def test_one_that_breaks_is_left_out(every, n_replays, monkeypatch):
 
     Until then the recording keeps the broken one still.
     """
-    monkeypatch.setattr(ensemble, "_READ_EVERY", every)
+    monkeypatch.setattr(training.ensemble, "_READ_EVERY", every)
     with pretended_graphs() as (device, graphs):
 
         def run(**how):
@@ -163,7 +155,7 @@ def alone(device, loss, sample=SAMPLES[0], config=CONFIG, **how):
     """One energy, trained by itself: weights, losses, and where the generator ends."""
     energy = MLPEnergy(32, 8, 3, generator=make_generator(0)).to(device)
     generator = make_generator(10, device)
-    found = train(energy, loss, sample, config, generator=generator, **how)
+    found = training.train(energy, loss, sample, config, generator=generator, **how)
     weights = [p.cpu().numpy() for p in found.energy.parameters()]
     return found.losses, weights, generator.get_state().numpy()
 
@@ -210,10 +202,10 @@ def follow(device, network, objective, **how):
     path = AnnealingPath(LatticeIsing(4, 0.2).to(device))
     flow = flows.Flow(path, network().to(device), max_log_ratio=0.2)
     sizes = {"n_time_steps": 4, "n_trajectories": 8, "n_rollouts": 2}
-    config = FlowConfig(objective=objective, inner_steps=2, n_times=3, **sizes)
+    config = training.FlowConfig(objective=objective, inner_steps=2, n_times=3, **sizes)
     how["refine"] = flows.gibbs_kernel(path, lattice_coloring(4).to(device))
     generator = make_generator(5, device)
-    found = train_flow(flow, config, CONFIG, generator=generator, **how)
+    found = training.train_flow(flow, config, CONFIG, generator=generator, **how)
     named = found.flow.network.named_parameters()
     weights = {name: weight.detach().cpu().numpy() for name, weight in named}
     counted = (found.n_clipped, found.n_ratios, found.max_log_ratio)
