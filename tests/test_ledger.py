@@ -32,6 +32,10 @@ RMSE = ("ed/ising-rmse", "negative log-RMSE")
 NLL = ("ed/densities-table", "NLL")
 
 
+GUARD = claim("finite", 0.0, "at most", 0.0, sanity=True)
+LOST = claim("lead", 2.0, "at least", 1.0, baseline=1.5)
+
+
 def store(root, id, scale, verdicts):
     scalars: dict[str, Any] = {"verdicts": [to_json(verdict) for verdict in verdicts]}
     scalars["protocol"] = "three seeds, <one> thread"
@@ -99,9 +103,7 @@ def _full(ledger):
 
 
 def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path):
-    guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
-    lost = claim("lead", 2.0, "at least", 1.0, baseline=1.5)
-    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), GUARD, LOST])
     found = counts(rows(tmp_path, paper="ed"))["ed"]
     printed = sum(fact.n_printed for fact in facts().values() if fact.paper == "ed")
     assert (found["rows"], found["stored"]) == (9, 1)
@@ -156,10 +158,8 @@ def test_a_short_study_is_not_comparable_and_says_why(tmp_path):
 
 
 def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(tmp_path):
-    guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
-    lost = claim("lead", 2.0, "at least", 1.0, baseline=1.5)
     quoted = compare(*RMSE, "Gibbs", "10x10, 0.1", 4.8)
-    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost, quoted])
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), GUARD, LOST, quoted])
     ledger = rows(tmp_path, paper="ed")
     own, other, claims, guards = tally(lines(ledger)).values()
     assert (own["better"], own["miss"], own["match"]) == (1, 2, 1)
@@ -283,9 +283,8 @@ def test_slack_of_the_mmd_is_the_noise_of_its_protocol():
     _, exact = reference_rows(row.id, "MMD", n_points=200, n_repeats=20, seed=1)
     deviations = [error * math.sqrt(20) / 20 for error in exact.stderr.values()]
     typical = math.sqrt(sum(d**2 for d in deviations) / len(deviations))
-    assert row.table("MMD").slack == pytest.approx(
-        2 * typical / math.sqrt(10), rel=0.25
-    )
+    noise = 2 * typical / math.sqrt(10)
+    assert row.table("MMD").slack == pytest.approx(noise, rel=0.25)
 
 
 def no_references(id, table):
@@ -313,11 +312,8 @@ def test_page_shows_every_published_number(tmp_path):
 def test_page_shows_ours_beside_theirs(tmp_path):
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     ledger = rows(tmp_path, paper="ed")
-    (found,) = [
-        line
-        for line in numbers_html(ledger, reference_rows_small).split("<tr ")
-        if "ED-Grid, 10x10, 0.1<" in line
-    ]
+    table = numbers_html(ledger, reference_rows_small).split("<tr ")
+    (found,) = [line for line in table if "ED-Grid, 10x10, 0.1<" in line]
     assert "<td>5.2000 &plusmn; 0.0010 (3 seeds)</td><td>paper 4.6</td>" in found
     # The RMSE of J = 0 is sigma sqrt(4 / 10), as the test of that row says.
     assert f"<td>{-math.log(0.1 * 0.2):.3f}</td>" in found

@@ -17,16 +17,15 @@ def by_hand(terms, x):
     """Energies of the rows of x, pair by pair."""
     energies = []
     for row in x.tolist():
-        pairs = zip(
-            terms.first.tolist(),
-            terms.second.tolist(),
-            terms.weight.tolist(),
-            strict=True,
-        )
+        of_pairs = (x.tolist() for x in (terms.first, terms.second, terms.weight))
+        pairs = zip(*of_pairs, strict=True)
         score = sum(w * row[i] * row[j] for i, j, w in pairs)
         score += sum(b * v for b, v in zip(terms.bias.tolist(), row, strict=True))
         energies.append(-score)
     return torch.tensor(energies, dtype=torch.float64)
+
+
+densities, seeds = st.sampled_from([0.0, 0.4, 1.0]), st.integers(0, 10**6)
 
 
 def random_graph(n, density, seed):
@@ -37,23 +36,16 @@ def random_graph(n, density, seed):
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    n=st.integers(1, 6),
-    density=st.sampled_from([0.0, 0.4, 1.0]),
-    seed=st.integers(0, 10**6),
-)
+@given(st.integers(1, 6), densities, seeds)
 def test_graph_and_matrix_are_the_sum_over_pairs(n, density, seed):
     graph = random_graph(n, density, seed)
     x = enumerate_states(n, dtype=torch.float64)
     want = by_hand(graph.pair_terms(), x)
     for model in (graph, graph.dense()):
         torch.testing.assert_close(model(x), want, rtol=0, atol=1e-12)
-        torch.testing.assert_close(
-            by_hand(model.pair_terms(), x), want, rtol=0, atol=1e-12
-        )
-        flipped = torch.stack(
-            [(x - (torch.arange(n) == i).double()).abs() for i in range(n)], 1
-        )
+        found = by_hand(model.pair_terms(), x)
+        torch.testing.assert_close(found, want, rtol=0, atol=1e-12)
+        flipped = (x[:, None] - torch.eye(n)).abs()
         ratios = model(x)[:, None] - model(flipped.flatten(0, 1)).view(-1, n)
         torch.testing.assert_close(model.flip_log_ratios(x), ratios, rtol=0, atol=1e-12)
 
@@ -105,14 +97,10 @@ def test_edges_may_be_integers_of_any_width(dtype):
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.integers(1, 12), st.integers(0, 10**6))
+@given(st.integers(1, 12), seeds)
 def test_colors_and_lists_of_a_graph(n_sites, seed):
-    pairs = torch.triu_indices(n_sites, n_sites, 1)
-    keep = torch.rand(pairs.shape[1], generator=make_generator(seed)) < 0.4
-    edges = pairs[:, keep]
-    weight = torch.arange(edges.shape[1], dtype=torch.float64)
-    graph = PairwiseGraph(edges, weight, torch.zeros(n_sites, dtype=torch.float64))
-    colors, lists = graph.coloring(), graph.neighbor_lists()
+    graph = random_graph(n_sites, 0.4, seed)
+    colors, lists, edges = graph.coloring(), graph.neighbor_lists(), graph.edges
     degree = lists.start.diff()
     assert (colors[edges[0]] != colors[edges[1]]).all()
     assert colors.min() == 0 and colors.max() <= degree.max()
@@ -123,11 +111,7 @@ def test_colors_and_lists_of_a_graph(n_sites, seed):
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    n=st.integers(2, 6),
-    density=st.sampled_from([0.0, 0.4, 1.0]),
-    seed=st.integers(0, 10**6),
-)
+@given(st.integers(2, 6), densities, seeds)
 def test_holding_sites_is_conditioning(n, density, seed):
     """Energies differ from the whole model's, at those values, by a constant."""
     graph = random_graph(n, density, seed)

@@ -130,9 +130,8 @@ def test_tracing_changes_nothing_and_tells_the_values(run, problem):
     assert traced.trace.V.shape == traced.trace.dual.shape == (5, 2)
     last = chain_value(p, q, plain.U, plain.L)
     torch.testing.assert_close(traced.trace.V[-1], last)
-    torch.testing.assert_close(
-        traced.trace.dual[-1], dual_value(p, q, cost, g=plain.U), rtol=0, atol=1e-14
-    )
+    bound = dual_value(p, q, cost, g=plain.U)
+    torch.testing.assert_close(traced.trace.dual[-1], bound, rtol=0, atol=1e-14)
 
 
 @pytest.mark.usefixtures("threads_for_little_work")
@@ -264,9 +263,8 @@ def test_warm_chains_go_on_from_where_it_was(problem):
         torch.testing.assert_close(chains.dual_value(), bound, rtol=0, atol=1e-13)
     state = chains.result().state
     U = chains(dense, [0.1] * 6, generator=make_generator(1))
-    again = gibbs_ot(
-        dense, q, cost, [0.1] * 6, state=state, generator=make_generator(1)
-    )
+    generator = make_generator(1)
+    again = gibbs_ot(dense, q, cost, [0.1] * 6, state=state, generator=generator)
     torch.testing.assert_close(again.U, U, rtol=0, atol=1e-13)
 
 
@@ -304,18 +302,12 @@ every_distribution = pytest.mark.parametrize(
 )
 
 
-def joint_cdf(x, z, weights, temperature):
-    """Product of the distribution functions of the exponentials."""
-    pairs = [(a, w) for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
-    return math.exp(-sum(w * max(a - x, 0) for a, w in pairs) / temperature)
-
-
 @every_distribution
 def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
-    phi, probability = transport.largest_of_exponentials(
-        *(torch.tensor(x, dtype=torch.float64) for x in (z, weights)), temperature
-    )
-    active = [a for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
+    points = (torch.tensor(x, dtype=torch.float64) for x in (z, weights))
+    phi, probability = transport.largest_of_exponentials(*points, temperature)
+    pairs = [(a, w) for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
+    active = [a for a, _ in pairs]
     top, bottom = max(active), min(active) - 60 * temperature / sum(weights)
 
     def integral(density, upper):
@@ -323,7 +315,8 @@ def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
         return quad(density, bottom, upper, points=points or None, epsabs=1e-13)[0]
 
     def cdf(x):
-        return joint_cdf(x, z, weights, temperature)
+        """Product of the distribution functions of the exponentials."""
+        return math.exp(-sum(w * max(a - x, 0) for a, w in pairs) / temperature)
 
     assert float(phi) == pytest.approx(integral(cdf, top) / temperature, rel=1e-8)
     for k, (a, w) in enumerate(zip(z, weights, strict=True)):
@@ -351,14 +344,15 @@ def test_half_step_distributions_are_the_samplers(problem):
     assert bool((error < 5 * drawn.std(0) / n**0.5).all())
 
 
+def simulated(task, schedule, n_chains):
+    how = {"n_chains": n_chains, "generator": make_generator(0)}
+    return transport.simulate_martingale(*task, schedule, **how)
+
+
 def test_r_is_a_martingale(problem):
     """Its mean stays, V's does not, and its steps are uncorrelated."""
-    p, q, cost = problem(4, 3)
     n = 40_000
-    schedule = annealed_temperatures(8, 4)
-    runs = transport.simulate_martingale(
-        p, q, cost, schedule, n_chains=n, generator=make_generator(0)
-    )
+    runs = simulated(problem(4, 3), annealed_temperatures(8, 4), n)
     assert runs.V.shape == runs.r.shape == (n, 16)
     # z^1 = (L^1, U^0) is the same for all chains.
     assert float(runs.r[:, 0].std()) < 1e-12
@@ -374,11 +368,8 @@ def test_r_is_a_martingale(problem):
 
 def test_steps_down_are_bounded(problem):
     """Lemma B.3: r^n - r^(n + 1) <= C^n T^(n), surely, and C is sharp."""
-    p, q, cost = problem(4, 3)
     schedule = annealed_temperatures(8, 4)
-    runs = transport.simulate_martingale(
-        p, q, cost, schedule, n_chains=20_000, generator=make_generator(0)
-    )
+    runs = simulated(problem(4, 3), schedule, 20_000)
     down = -runs.r.diff(dim=1)
     bound = (runs.c * schedule)[:, :-1]
     assert bool((down <= bound + 1e-12).all())
@@ -387,9 +378,7 @@ def test_steps_down_are_bounded(problem):
 
 def test_regrets_are_those_of_the_theorem(problem):
     p, q, cost = problem(4, 3)
-    runs = transport.simulate_martingale(
-        p, q, cost, [0.2, 0.2], n_chains=1, generator=make_generator(0)
-    )
+    runs = simulated((p, q, cost), [0.2, 0.2], 1)
     L = (-cost).amax(0)
     row = cost + L
     expected = (p * ((q * row).sum(1) - row.amin(1))).sum()
@@ -400,17 +389,13 @@ def test_bound_is_where_v_stands_still(problem):
     """The change of V is C (T - bound); at equilibrium it is zero on average."""
     p, q, cost = problem(5, 4)
     n, temperature = 20_000, 0.1
-    schedule = constant_temperatures(temperature, 25)
-    runs = transport.simulate_martingale(
-        p, q, cost, schedule, n_chains=n, generator=make_generator(0)
-    )
+    runs = simulated((p, q, cost), constant_temperatures(temperature, 25), n)
     change = (runs.c * (temperature - runs.bound))[:, -1]
     assert abs(float(change.mean())) < 5 * float(change.std()) / n**0.5
     end = gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
     for following in ("L", "U"):
-        bound = transport.temperature_bound(
-            p, q, cost, end.U, end.L, 0.1, following=following
-        )
+        now = end.U, end.L, 0.1
+        bound = transport.temperature_bound(p, q, cost, *now, following=following)
         if following == "L":
             phi = transport.half_step_distribution(cost, 0.1, U=end.U, p=p).phi
             best = (end.U[:, None] - cost).amax(0)
@@ -467,9 +452,8 @@ def test_relative_gap_is_a_certificate(problem, temperature):
     for seed in range(5):
         p, q, cost = problem(8, 7, zeros=0.2, seed=seed)
         exact = exact_ot(p, q, cost)
-        end = gibbs_ot(
-            p, q, cost, [0.01] * 40, trace_every=20, generator=make_generator(seed)
-        )
+        how = {"trace_every": 20, "generator": make_generator(seed)}
+        end = gibbs_ot(p, q, cost, [0.01] * 40, **how)
         gap = transport.relative_gap(p, q, cost, end.U, end.L, temperature=temperature)
         assert 1 - float(end.trace.dual[-1]) / exact.value <= gap / (1 - gap) + 1e-12
         assert gap > 0
