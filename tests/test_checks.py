@@ -72,9 +72,8 @@ def test_range_names_argument_value_and_rule(value, limits, rule):
 
 def test_choice_lists_and_suggests():
     check_choice("name", "moons", ["moons", "circles"])
-    with pytest.raises(
-        InputError, match=r"name must be one of moons, circles; got 'mons'.*'moons'"
-    ):
+    words = r"name must be one of moons, circles; got 'mons'.*'moons'"
+    with pytest.raises(InputError, match=words):
         check_choice("name", "mons", ["moons", "circles"])
     with pytest.raises(InputError, match=r"got 'xyz'$"):
         check_choice("name", "xyz", iter(["moons", "circles"]))

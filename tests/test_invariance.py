@@ -102,9 +102,8 @@ def test_weights(seed, scale, shift):
     ess = metrics.effective_sample_size(log_w)
     w = log_w.exp()
     assert ess == pytest.approx(float(w.sum() ** 2 / (w**2).sum() / 50), rel=1e-12)
-    assert metrics.effective_sample_size(log_w.flip(0) + shift) == pytest.approx(
-        ess, rel=1e-8
-    )
+    moved = metrics.effective_sample_size(log_w.flip(0) + shift)
+    assert moved == pytest.approx(ess, rel=1e-8)
     found = metrics.estimate_log_mean_exp(log_w + math.log(scale))
     want = metrics.estimate_log_mean_exp(log_w)
     assert found.value - math.log(scale) == pytest.approx(want.value, abs=1e-12)
@@ -166,12 +165,11 @@ def test_densities_of_the_plane(seed, scale, shift):
 @given(seeds, scales, st.permutations(range(6)))
 def test_errors(seed, scale, order):
     x, y = normal(2, 6, seed=seed)
-    assert metrics.rmse(scale * x[order], scale * y[order]) == pytest.approx(
-        scale * metrics.rmse(x, y), rel=1e-12
-    )
-    assert metrics.negative_log_rmse(scale * x, scale * y) == pytest.approx(
-        metrics.negative_log_rmse(x, y) - math.log(scale), abs=1e-10
-    )
+    want = pytest.approx(scale * metrics.rmse(x, y), rel=1e-12)
+    assert metrics.rmse(scale * x[order], scale * y[order]) == want
+    want = metrics.negative_log_rmse(x, y) - math.log(scale)
+    found = metrics.negative_log_rmse(scale * x, scale * y)
+    assert found == pytest.approx(want, abs=1e-10)
 
 
 @many
@@ -182,9 +180,8 @@ def test_sets_of_bits(seed, sites, rows):
     truth = metrics.pair_covariances(y)
     error = metrics.covariance_error(x, truth)
     assert metrics.covariance_error(x[rows], truth) == pytest.approx(error, rel=1e-12)
-    assert metrics.covariance_error(
-        x[:, sites], truth[sites][:, sites]
-    ) == pytest.approx(error, rel=1e-12)
+    moved = metrics.covariance_error(x[:, sites], truth[sites][:, sites])
+    assert moved == pytest.approx(error, rel=1e-12)
     torch.testing.assert_close(metrics.pair_covariances(1 - y), truth)
 
     def numbers(a, b):
@@ -198,9 +195,8 @@ def test_sets_of_bits(seed, sites, rows):
         assert metrics.mmd(a, b) == pytest.approx(metrics.mmd(x, y), abs=1e-14)
         assert [*numbers(a, b)] == pytest.approx([*numbers(x, y)], rel=1e-12)
     p = (x + y + 1).softmax(1)
-    assert metrics.class_score(p[rows][:, sites]) == pytest.approx(
-        metrics.class_score(p), rel=1e-12
-    )
+    want = pytest.approx(metrics.class_score(p), rel=1e-12)
+    assert metrics.class_score(p[rows][:, sites]) == want
 
 
 @many
@@ -222,14 +218,12 @@ def test_distances(seed, scale, shift):
     assert found == pytest.approx(scale**2 * want, rel=1e-6)
     distances = []
     for points in ((x, y), (scale * (x.flip(0) + shift), scale * (y + shift))):
-        distances.append(
-            metrics.fid(*(metrics.InceptionFeatures(z, z) for z in points))
-        )
+        features = (metrics.InceptionFeatures(z, z) for z in points)
+        distances.append(metrics.fid(*features))
     assert distances[1] == pytest.approx(scale**2 * distances[0], rel=1e-6)
     for kind, power in (("squared_euclidean", 2), ("euclidean", 1), ("coulomb", -1)):
-        moved = transport.cost_matrix(
-            scale * (x.flip(0) + shift), scale * (y + shift), kind
-        )
+        turned = scale * (x.flip(0) + shift), scale * (y + shift)
+        moved = transport.cost_matrix(*turned, kind)
         want = scale**power * transport.cost_matrix(x, y, kind).flip(0)
         torch.testing.assert_close(moved, want, rtol=1e-7, atol=0)
 
@@ -241,14 +235,11 @@ def test_certificates_of_transport(seed, scale, shift, order):
     cost, g = normal(5, 4, seed=seed), normal(5, seed=seed + 1)
     p, q = normal(5, seed=seed + 2).softmax(0), normal(4, seed=seed + 3).softmax(0)
     want = float(transport.dual_value(p, q, cost, g=g))
-    found = transport.dual_value(
-        p[order], q, scale * (cost[order] + shift), g=scale * g[order]
-    )
+    turned = p[order], q, scale * (cost[order] + shift)
+    found = transport.dual_value(*turned, g=scale * g[order])
     assert float(found) / scale - shift == pytest.approx(want, abs=1e-12)
     plan = transport.sinkhorn(p, q, cost, 0.5, 20)
-    moved = transport.sinkhorn(
-        p[order], q, scale * (cost[order] + shift), scale * 0.5, 20
-    )
+    moved = transport.sinkhorn(*turned, scale * 0.5, 20)
     torch.testing.assert_close(moved, plan[order], rtol=1e-9, atol=1e-12)
 
 
@@ -299,9 +290,8 @@ def test_statistics_of_transport(seed, scale, shift, order):
     gap = transport.relative_gap(p, q, cost, U, L)
     found = transport.relative_gap(*turned[:2], *(scale * x for x in turned[2:]))
     assert found == pytest.approx(gap, rel=1e-9)
-    assert transport.has_settled(scale * U.repeat(3)) == transport.has_settled(
-        U.repeat(3)
-    )
+    settled = transport.has_settled(U.repeat(3))
+    assert transport.has_settled(scale * U.repeat(3)) == settled
     plan = transport.bregman_admm(p, q, cost, 9)
     again = transport.bregman_admm(p[order], q, scale * cost[order], 9)
     torch.testing.assert_close(again, plan[order])

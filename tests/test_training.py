@@ -90,16 +90,13 @@ def test_the_energy_is_trained_in_place_and_the_average_is_a_copy():
 @pytest.mark.parametrize("decay", ["cosine", "constant"])
 def test_steps_follow_the_schedule(decay):
     """Adam's step is the learning rate itself where the gradient is constant."""
-    config = TrainConfig(
-        n_steps=20, learning_rate=0.1, n_warmup=4, decay=decay, ema_decay=0
-    )
+    config = TrainConfig(20, learning_rate=0.1, n_warmup=4, decay=decay, ema_decay=0)
     energy, seen = Slope(), []
-    run(
-        config,
-        energy=energy,
-        loss=slope_loss(1.0),
-        on_step=lambda step, averaged: seen.append(energy.weight.detach().clone()),
-    )
+
+    def on_step(step, averaged):
+        seen.append(energy.weight.detach().clone())
+
+    run(config, energy=energy, loss=slope_loss(1.0), on_step=on_step)
     moves = -torch.diff(torch.stack([torch.ones(3).double(), *seen]), dim=0)
     for step, move in enumerate(moves):
         want = 0.1 * min(1, (step + 1) / 5)
@@ -342,9 +339,7 @@ def test_training_recovers_the_distribution_of_the_data():
     optimal average: the tolerance is five standard errors of each log-probability,
     for the best estimate from a tenth of the data.
     """
-    config = TrainConfig(
-        n_steps=1200, batch_size=256, learning_rate=0.02, precision="float32"
-    )
+    config = TrainConfig(1200, 256, learning_rate=0.02, precision="float32")
     generator = make_generator(3)
     coupling = torch.randn(4, 4, generator=generator, dtype=torch.float64) / 4
     bias = torch.randn(4, generator=generator, dtype=torch.float64) / 2

@@ -65,9 +65,8 @@ def test_cifar10_keeps_labels_planes_and_rows(tmp_path, records) -> None:
     raw = records["data_batch_3.bin"][1]
     assert train.labels[9] == raw[0]
     # Plane by plane, row by row: the green of row 5, column 7.
-    assert train.images[9, 1, 5, 7] == torch.tensor(
-        raw[1 + 1024 + 5 * 32 + 7] / 255, dtype=torch.float32
-    )
+    want = torch.tensor(raw[1 + 1024 + 5 * 32 + 7] / 255, dtype=torch.float32)
+    assert train.images[9, 1, 5, 7] == want
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

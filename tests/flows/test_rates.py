@@ -94,9 +94,8 @@ def test_control_variate_reduces_the_spread_by_the_stated_factor(rates, factor):
     flow = Flow(path, SolvedNetwork(path, rates, factor), rates=rates)
     x = enumerate_states(3)
     terms = flow.terms(x, 0.7)
-    assert float(terms.xi.std()) == pytest.approx(
-        abs(1 - factor) * float(terms.derivative.std()), abs=1e-10
-    )
+    spread = abs(1 - factor) * float(terms.derivative.std())
+    assert float(terms.xi.std()) == pytest.approx(spread, abs=1e-10)
 
 
 def test_slope_is_the_mean_of_xi_or_of_the_derivative_alone():

@@ -161,9 +161,8 @@ def test_noise_of_a_fresh_sample() -> None:
     # Five standard errors, and a part 2 / n that the leading order leaves out.
     error = 5 * squares.std().item() / repeats**0.5 + 2 / n * expected
     assert abs(squares.mean().item() - expected) < error
-    assert metrics.covariance_error_of_fresh_sample(x, 4 * n) == pytest.approx(
-        expected**0.5 / 2
-    )
+    found = metrics.covariance_error_of_fresh_sample(x, 4 * n)
+    assert found == pytest.approx(expected**0.5 / 2)
 
 
 def test_all_entries_count() -> None:

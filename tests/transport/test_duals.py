@@ -97,16 +97,10 @@ def test_sparse_plan_has_the_right_entries_but_not_the_right_marginals():
     assert not bool(plan.coupling[exact.plan == 0].any())
     assert plan.marginal_error > 0.1
     permutation = torch.full((8,), 1 / 8, dtype=torch.float64)
-    cost = transport.cost_matrix(
-        torch.arange(8.0), torch.arange(8.0), "coulomb"
-    ).double()
-    end = transport.gibbs_ot(
-        permutation,
-        permutation,
-        cost,
-        transport.annealed_temperatures(5000, 8),
-        generator=make_generator(0),
-    )
+    x, both = torch.arange(8.0), (permutation, permutation)
+    cost = transport.cost_matrix(x, x, "coulomb").double()
+    schedule = transport.annealed_temperatures(5000, 8)
+    end = transport.gibbs_ot(*both, cost, schedule, generator=make_generator(0))
     plan = transport.transport_plan(permutation, permutation, cost, end.U, end.L)
     assert plan.marginal_error < 1e-12
 

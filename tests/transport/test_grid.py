@@ -36,13 +36,11 @@ def test_separable_min_plus_equals_the_dense_one(shape):
 
 def test_separable_min_plus_with_costs_that_are_no_distance():
     generator = make_generator(2)
-    cost = transport.GridCost(
-        torch.randn(5, 5, generator=generator), torch.randn(6, 6, generator=generator)
-    )
+    sides = (torch.randn(n, n, generator=generator) for n in (5, 6))
+    cost = transport.GridCost(*sides)
     h = torch.randn(9, 5, 6, generator=generator)
-    assert torch.equal(
-        transport.min_plus(h, cost), transport.min_plus_reference(h, cost)
-    )
+    found = transport.min_plus(h, cost)
+    assert torch.equal(found, transport.min_plus_reference(h, cost))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -56,9 +54,8 @@ def test_what_is_left_out_changes_no_minimum(height, dtype):
     h = -transport.min_plus_reference(h, cost)
     h[:40, 3:9, 5:] = torch.inf
     h[7] = torch.inf
-    assert torch.equal(
-        transport.min_plus(h, cost), transport.min_plus_reference(h, cost)
-    )
+    found = transport.min_plus(h, cost)
+    assert torch.equal(found, transport.min_plus_reference(h, cost))
 
 
 def test_layout_does_not_matter():

@@ -46,9 +46,8 @@ def test_a_step_of_the_page_is_a_step_of_the_package(sigma, tmp_path):
     levels = torch.zeros(len(X), dtype=torch.long)
     energy = conditional_energy(bilinear, NoiseLevels((sigma,)), above, levels)
     noise = torch.tensor(NOISE, dtype=torch.float64)
-    moved, _ = langevin_move(
-        energy, vector_state(energy, x), 0.3, lambda like: noise, adjusted=False
-    )
+    state = vector_state(energy, x)
+    moved, _ = langevin_move(energy, state, 0.3, lambda like: noise, adjusted=False)
     assert theirs[:, 0] == pytest.approx(energy(x), rel=1e-10)
     assert theirs[:, 1:] == pytest.approx(moved.x, abs=1e-10)
     # The distribution on the grid, and the wall: a parabola from the last midpoint on.

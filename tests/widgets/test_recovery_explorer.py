@@ -38,9 +38,8 @@ def test_a_step_of_the_page_is_a_step_of_the_package(sigma, tmp_path):
     above = torch.full_like(x, 0.7)
     energy = conditional_energy(ours, NoiseLevels((sigma,)), above, level)
     noise = torch.tensor(NOISE, dtype=torch.float64)[:, None]
-    moved, _ = langevin_move(
-        energy, vector_state(energy, x), 0.3, lambda like: noise, adjusted=False
-    )
+    state = vector_state(energy, x)
+    moved, _ = langevin_move(energy, state, 0.3, lambda like: noise, adjusted=False)
     assert theirs[:, 0] == pytest.approx(-ours(x, level), abs=1e-10)
     assert theirs[:, 1] == pytest.approx(energy(x), rel=1e-10)
     assert theirs[:, 2] == pytest.approx(moved.x[:, 0], abs=1e-10)

@@ -14,9 +14,8 @@ from tools.paths import ROOT
 def test_without_anywidget_an_extra_is_named_that_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.delitem(sys.modules, "ebmtut.widgets")
-    with pytest.raises(
-        ImportError, match=r"pip install 'ebmtut\[sweep\]', or \[book\]"
-    ):
+    words = r"pip install 'ebmtut\[sweep\]', or \[book\]"
+    with pytest.raises(ImportError, match=words):
         importlib.import_module("ebmtut.widgets")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for extra in ("sweep", "book"):

@@ -45,9 +45,8 @@ def test_the_page_samples_this_energy(coupling, tilt, tmp_path):
         return energy(x, coupling, tilt)
 
     noise = torch.tensor(NOISE, dtype=torch.float64)
-    moved, _ = langevin_move(
-        here, vector_state(here, x), 0.3, lambda like: noise, adjusted=False
-    )
+    state = vector_state(here, x)
+    moved, _ = langevin_move(here, state, 0.3, lambda like: noise, adjusted=False)
     assert page["energies"] == pytest.approx(here(x).tolist(), rel=1e-12, abs=1e-12)
     assert page["moves"] == [pytest.approx(row) for row in moved.x.tolist()]
     # The distribution function of a line of 40,000 cells takes each sample back to
