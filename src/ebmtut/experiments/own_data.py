@@ -77,11 +77,8 @@ def energy_table(
     if energy.n_sites <= 20:
         means["exact"] = float(exact_mean(energy, energy))
         kinds.append("exact")
-    return Table(
-        {"samples": list(means), "mean energy": list(means.values())},
-        kinds=kinds,
-        digits=3,
-    )
+    numbers = list(means.values())
+    return Table({"samples": [*means], "mean energy": numbers}, kinds=kinds, digits=3)
 
 
 def partition_table(found: Mapping[str, LogPartitions]) -> Table:

@@ -182,9 +182,8 @@ def learned_jointly(
 
 def gibbs_sweep(path: AnnealingPath, energy: TableEnergy) -> flows.Kernel:
     """A Gibbs sweep, site by site."""
-    return flows.gibbs_kernel(
-        path, torch.arange(path.n_sites, device=energy.table.device)
-    )
+    sites = torch.arange(path.n_sites, device=energy.table.device)
+    return flows.gibbs_kernel(path, sites)
 
 
 def joint_job(

@@ -170,9 +170,8 @@ def learn(
         n_layers = 0 if name else config.n_layers
         weights = fresh_network(width, n_layers, make_generator(seed))
     how = {"generator": generator_on(generator, device), **kept}
-    return training.train_graph_flow(
-        weights.to(device), problem, rollout, optimizer, **how
-    )
+    weights = weights.to(device)
+    return training.train_graph_flow(weights, problem, rollout, optimizer, **how)
 
 
 def n_evaluations(n_time_steps: int, n_refine: int) -> int:
@@ -433,9 +432,8 @@ def graph_row(
     """Declare the row of a problem."""
     # As many answers a graph as the program of Zhang et al. (2023) draws, which also
     # prints their mean and the best; the paper's text follows their set-up.
-    full = GraphProblemConfig(
-        problem=problem, n_copies=20, rivals=(OTHER_TEMPERATURE, "leGF")
-    )
+    rivals = (OTHER_TEMPERATURE, "leGF")
+    full = GraphProblemConfig(problem=problem, n_copies=20, rivals=rivals)
     if problem == "max-independent-set":
         # Table 6 has all numbers of refinements. On graphs kept for that, four times
         # as many steps (of half the states: as good) bring the flow alone above DMALA;

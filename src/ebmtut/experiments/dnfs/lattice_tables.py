@@ -438,11 +438,8 @@ def stored_flows() -> "list[TrainedFlow]":
             array, *cell = key.split("/")
             if array.startswith("net.") and cell == ["ours", column_name(10, sigma)]:
                 state[array.removeprefix("net.")] = torch.from_numpy(value)
-        network = flows.OddLatticeNetwork(
-            10,
-            width=state["kernel"].shape[1],
-            n_hidden=state["squares.weight"].shape[0],
-        )
+        width, n_hidden = state["kernel"].shape[1], state["squares.weight"].shape[0]
+        network = flows.OddLatticeNetwork(10, width=width, n_hidden=n_hidden)
         network.load_state_dict(state)
         found.append(TrainedFlow(name, sigma, network))
     return found

@@ -72,12 +72,9 @@ def network_job(
     colors = lattice_coloring(config.side).to(device)
 
     def evaluated(net: nn.Module, mark: str) -> dict[str, float]:
-        drawn = flows.simulate(
-            flows.Flow(path, net, rates=rates),
-            config.n_samples,
-            64,
-            generator=stream("evaluation", seed, device),
-        )
+        flow = flows.Flow(path, net, rates=rates)
+        own = stream("evaluation", seed, device)
+        drawn = flows.simulate(flow, config.n_samples, 64, generator=own)
         w = drawn.log_weights
         z = flows.log_partition(w, path.log_partition_start)
         return {

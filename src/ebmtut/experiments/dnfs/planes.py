@@ -170,12 +170,10 @@ def new_flow(
         side = math.isqrt(path.n_sites)
         network = HollowConvolution(side, width=2 * width, generator=generator)
     else:
-        network = HollowTransformer(
-            path.n_sites, width=width, n_layers=n_layers, generator=generator
-        )
-    return Flow(
-        path, network.to(device), rates=method.rates, max_log_ratio=method.max_log_ratio
-    )
+        how: Any = {"width": width, "n_layers": n_layers, "generator": generator}
+        network = HollowTransformer(path.n_sites, **how)
+    network = network.to(device)
+    return Flow(path, network, rates=method.rates, max_log_ratio=method.max_log_ratio)
 
 
 def coarse_distribution(x: Float[Tensor, "n n_sites"]) -> Float[Tensor, " n_cells"]:

@@ -37,9 +37,8 @@ class CheckerboardConfig:
 def references(config: CheckerboardConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     of = ("checkerboard", seed, config.plane.n_samples)
-    return Outcome(
-        {"Gaussian fit": shared.gaussian_fit(*of), "exact": shared.exact_row(*of)}
-    )
+    rows = {"Gaussian fit": shared.gaussian_fit(*of), "exact": shared.exact_row(*of)}
+    return Outcome(rows)
 
 
 def draw(result: Result) -> Figure:

@@ -98,9 +98,8 @@ def binary_images(name: str) -> BinaryImages:
     images = data.images[torch.randperm(len(data.images), generator=generator)]
     pixels = images.flatten(1) if name.endswith(_DYNAMIC) else binarize(images)
     held_out = binarize(pixels[:n_held_out, None], generator=generator)
-    return BinaryImages(
-        images.shape[1], pixels[n_held_out:].clone(), held_out, data.source
-    )
+    kept = pixels[n_held_out:].clone()
+    return BinaryImages(images.shape[1], kept, held_out, data.source)
 
 
 @checked

@@ -82,9 +82,8 @@ def bumps(
 def two_modes(n: int, kind: str = "squared_euclidean") -> LineProblem:
     """Two distributions of two modes each (Figure 2); `kind` is that of the cost."""
     x = points(n)
-    return LineProblem(
-        x, bumps(x, _FROM), bumps(x, _TO), transport.cost_matrix(x, x, kind)
-    )
+    cost = transport.cost_matrix(x, x, kind)
+    return LineProblem(x, bumps(x, _FROM), bumps(x, _TO), cost)
 
 
 def uniform_coulomb(n: int) -> LineProblem:

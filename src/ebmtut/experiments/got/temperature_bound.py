@@ -88,11 +88,10 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     schedules = {"constant": constant, "geometric": annealing(n, config)}
     arrays: dict[str, np.ndarray] = {}
     for name, schedule in schedules.items():
+        seeds = range(seed, seed + config.n_seeds)
         runs = [
-            bounds_along(
-                problem, schedule, every=every, generator=make_generator(seed + k)
-            )
-            for k in range(config.n_seeds)
+            bounds_along(problem, schedule, every=every, generator=make_generator(one))
+            for one in seeds
         ]
         arrays[f"{name}/bound"] = torch.stack(runs).numpy()
         arrays[f"{name}/temperature"] = schedule[2 * every - 1 :: 2 * every].numpy()
@@ -214,12 +213,9 @@ def simulate(
     schedule = transport.annealed_temperatures(
         config.chain_iterations, n_points, start=config.start, power=1.0
     )
-    martingale = transport.simulate_martingale(
-        *two_modes(n_points)[1:],
-        schedule,
-        n_chains=n_chains,
-        generator=make_generator(seed),
-    )
+    how: Any = {"n_chains": n_chains, "generator": make_generator(seed)}
+    task = *two_modes(n_points)[1:], schedule
+    martingale = transport.simulate_martingale(*task, **how)
     arrays = tails(martingale, schedule, n_points, config.epsilon)
     arrays["r"] = martingale.r[:40].numpy().astype(np.float32)
     moves = martingale.r[:, 1:] - martingale.r[:, :1]

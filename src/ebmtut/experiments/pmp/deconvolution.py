@@ -144,9 +144,8 @@ def deconvolution_job(
         s = bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator)
         pixels = torch.full((n_features, side, side), FEATURE_PRIOR)
         w = bernoulli(pixels, generator=generator)
-        s, w = deconvolution_gibbs(
-            images, s, w, config.n_sweeps, evidence=EVIDENCE, **of
-        )
+        of["evidence"] = EVIDENCE
+        s, w = deconvolution_gibbs(images, s, w, config.n_sweeps, **of)
     seconds = time.process_time() - start
     border = [-protocol.border] * 4
     made = pad(binary_convolution(s, w), border)

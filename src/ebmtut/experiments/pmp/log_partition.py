@@ -235,9 +235,8 @@ def draw_log_partition(result: Result) -> Figure:
             if method in methods:
                 found = methods[method].values()
                 mean = np.array([cell["mean"] for cell in found])
-                band = np.array(
-                    [2 * c["stderr"] if lattice else c["sd"] for c in found]
-                )
+                widths = [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                band = np.array(widths)
                 x = [int(size) for size in methods[method]]
                 ax.plot(x, mean, label=method, **style)
                 low, high = mean - band, mean + band
