@@ -154,7 +154,7 @@ function render({ model: state, el }) {
   const line = note();
   const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
     + "exact samples (line)");
-  const names = panel("methods, best first, and their errors at the vertical line");
+  const names = panel("methods, best first, by the longest run within the budget");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);
