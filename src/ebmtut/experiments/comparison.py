@@ -38,6 +38,20 @@ LEARNING = {
     "learning-32-bits-2spirals": "32 bits, two spirals",
     "learning-plane-checkerboard": "plane, checkerboard",
 }
+#: Names of columns, short enough to stand beside each other on a telephone.
+COLUMNS = {
+    "sampling-lattice-01": "0.1",
+    "sampling-lattice-critical": "0.22\nlattice",
+    "sampling-lattice-03": "0.3",
+    "sampling-spin-glass": "spin\nglass",
+    "sampling-independent-sets": "sets",
+    "sampling-rbm": "RBM",
+    "learning-couplings-critical": "couplings",
+    "learning-digits": "digits",
+    "learning-16-bits-checkerboard": "16 bits",
+    "learning-32-bits-2spirals": "32 bits",
+    "learning-plane-checkerboard": "plane",
+}
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
     "values": "only values of the energy",
@@ -292,7 +306,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         texts = np.hstack([texts, np.vectorize(_factor)(worst)])
         shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
         bold = np.hstack([factor <= 2.2, worst <= np.nanmin(worst)])
-        names = [*(SAMPLING[file] for file in results), "largest\nfactor"]
+        names = [*(COLUMNS[file] for file in results), "largest\nfactor"]
         _shaded(ax, shade, texts, bold, methods, names)
         unit = "CPU time [ms]" if cost == "seconds" else title
         ax.set_title(f"{unit} until near", loc="left")
@@ -320,7 +334,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
     texts = np.vectorize(_written)(np.vstack([mean, base]))
     blank = np.full_like(mean[:1], np.nan)
     shade, bold = np.vstack([shade, blank]), np.vstack([low <= best, blank > 0])
-    names = [LEARNING[file] for file in results]
+    names = [COLUMNS[file] for file in results]
     _shaded(ax, shade, texts, bold, [*methods, "baseline"], names)
     return figure
 
@@ -383,13 +397,12 @@ def _shaded(
     """Draw a table whose entries are darker the nearer their shade, to 2, is to 0."""
     ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
-        color = "white" if shade[row, column] < 0.9 else "black"
+        # Of the two, the one whose contrast with the shade is the higher.
+        color = "white" if shade[row, column] < 0.4 else "black"
         kind: Any = {"ha": "center", "va": "center", "fontsize": 10, "color": color}
         weight = "bold" if bold[row, column] else "normal"
         ax.text(column, row, text, weight=weight, **kind)
-    names = [name.replace(", ", ",\n") for name in columns]
-    turned: Any = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    ax.set_xticks(range(len(names)), names, fontsize="small", **turned)
+    ax.set_xticks(range(len(columns)), columns, fontsize="small")
     ax.set_yticks(range(len(rows)), rows)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
