@@ -82,11 +82,14 @@ def test_there_may_be_fewer_features_than_shapes():
     )
 
 
-def test_what_the_pages_say_of_annealed_gibbs_sampling():
+def test_what_the_pages_say_of_gibbs_sampling_with_less_evidence():
     study = load_result("pmp/annealed-gibbs", "full", ROOT / "studies").scalars
-    best, first = study["table"].values()
-    tried = sorted((row["error"], row["evidence"]) for row in study["tried"])
-    assert study["evidence"] == tried[0][1] == [2, 5] and len(tried) == 5
-    assert {high for _, (_, high) in tried[-2:]} == {20, 30}
-    assert (best["found"].count(4), first["found"].count(4)) == (4, 3)
-    assert round(100 * sum(best["error"]) / 5, 2) == 0.08
+    assert study["evidence"] == {"annealed Gibbs": [2, 5], "constant Gibbs": [3, 3]}
+    found = {name: row["found"].count(4) for name, row in study["table"].items()}
+    both = ("annealed Gibbs", "constant Gibbs")
+    assert [found[name] for name in both] == [4, 3]
+    assert [found[f"{name}, one start"] for name in both] == [3, 3]
+    assert round(100 * sum(study["table"]["annealed Gibbs"]["error"]) / 5, 2) == 0.08
+    grown, constant = (study["tried"][name] for name in both)
+    assert sorted(grown, key=grown.get)[-2:] == ["2 to 20", "3 to 30"]
+    assert {round(constant[f"{e} to {e}"], 2) for e in (5, 10, 20)} == {0.06}

@@ -19,6 +19,7 @@ from ebmtut.experiments.pmp.structured import AMOUNTS
 from ebmtut.experiments.pmp.wrong_model import STYLE, untrained
 from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data
 from ebmtut.experiments.verdicts import mean_and_stderr
+from ebmtut.plotting import COLORS, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
 
@@ -95,19 +96,45 @@ def zeros_table(result: Result) -> Table:
     )
 
 
-def gibbs_table(result: Result) -> Table:
-    """Tabulate errors of Gibbs sampling with the learned weights, short and long."""
-    table = result.scalars["table"]
-    columns: dict[str, list[Any]] = {"learned with": [*table]}
-    for key, mark in (("Gibbs", ""), ("long Gibbs", ", long")):
-        for head, name in (("covariances", "pairs"), ("means", "means")):
-            cells = [spread(row[f"{name} of {key}"], 3) for row in table.values()]
-            columns[head + mark] = cells
-    short, long = (result.config[k] for k in ("n_sweeps", "n_long"))
+def draw_learning(result: Result) -> Figure:
+    """Draw the error of covariances over the time of learning, with its range."""
+    figure, ax = plt.subplots(figsize=(4.6, 3.8))
+    rows = result.scalars["table"].items()
+    for (name, row), style in zip(rows, ("o-", "^--", "s-"), strict=True):
+        color, seconds = COLORS[name], np.mean(row["seconds"], axis=0)
+        pairs = np.array(row["pairs"])
+        ax.plot(seconds, pairs.mean(0), style, color=color, ms=5, label=name)
+        ax.fill_between(seconds, pairs.min(0), pairs.max(0), color=color, alpha=0.2)
+    level = result.scalars["data pairs"]
+    ax.axhline(level, color=COLORS["exact"], label="perfect sampler")
+    ax.set(xlabel="CPU seconds of learning", ylabel="error of the covariances")
+    ax.set(xscale="log", yscale="log")
+    plain_log(ax.xaxis)
+    plain_log(ax.yaxis)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def weights_table(result: Result) -> Table:
+    """Tabulate errors of the learned weights by the sampler that uses them."""
+    table, known = result.scalars["table"], result.scalars
+    columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
+    heads = {
+        "PMP": "pairs by PMP",
+        "Gibbs": "pairs by Gibbs",
+        f"Gibbs, {result.config['n_long']:,}": "pairs by long Gibbs",
+    }
+    for head, name in heads.items():
+        columns[head] = [spread(row[name], 3) for row in table.values()]
+        columns[head] += [known["null pairs"], known["data pairs"]]
+    scores = [spread([run[-1] for run in row["log_mmd2"]]) for row in table.values()]
+    columns["log MMD²"] = [*scores, known["null"], known["data"]]
     return Table(
         columns,
-        caption="Errors of Gibbs sampling with the learned weights, after "
-        f"{short} sweeps and, long, after {long:,}. {_seeds(result)}.",
+        caption="Error of the covariances of samples of PMP and of Gibbs sampling, "
+        f"after {result.config['n_sweeps']} sweeps or as many as said, and log MMD² of "
+        f"the sampler used in learning. {_seeds(result)}.",
+        kinds=[""] * len(table) + ["null", "exact"],
         even=True,
     )
 
@@ -319,23 +346,26 @@ def draw_factors() -> Figure:
 def deconvolution_table(
     result: Result, names: Mapping[str, str] | None = None
 ) -> Table:
-    """Tabulate shapes found and pixels wrong, of all protocols or those named."""
+    """Tabulate shapes found and pixels wrong, of all protocols or those named.
+
+    Times are told of all alone: those that are named may come from two machines.
+    """
     table = result.scalars["table"]
-    names = names or {name: name for name in table}
-    rows = [table[name] for name in names]
+    rows = [table[name] for name in names or table]
     black = next(iter(blank_images(result).scalars["table"].values()))["error"]
     found = [row["found"] for row in rows] + [[0.0] * len(rows[0]["found"])]
     wrong = [row["error"] for row in rows] + [black]
+    times = [f"{np.mean(row['seconds']):.1f} s" for row in rows] + [None]
     return Table(
         {
-            "protocol": [*names.values(), "no shapes"],
+            "protocol": [*(names.values() if names else table), "no shapes"],
             "all 4 shapes": [f"{f.count(4)} of {len(f)}" for f in found],
             "shapes, mean": [float(np.mean(f)) for f in found],
             "wrong pixels [%]": [100 * float(np.mean(error)) for error in wrong],
-            "time": [f"{np.mean(row['seconds']):.1f} s" for row in rows] + [None],
+            **({} if names else {"time": times}),
         },
-        caption="Means over samples of consecutive seeds. Time is of one sample, on "
-        "the CPU.",
+        caption="Means over samples of consecutive seeds."
+        + ("" if names else " Time is of one sample, on the CPU."),
         kinds=[""] * len(rows) + ["null"],
         digits=2,
         even=True,
