@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ebmtut import metrics
 from ebmtut.energies import BoltzmannMachine
-from ebmtut.experiments.jobs import Outcome, one_thread, scalars_of
+from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.pmp import chains
 from ebmtut.experiments.pmp.zeros import (
     FULL,
@@ -45,9 +45,9 @@ STEPS = (125, 250, 500, 1000, 2000, 4000)
 N_SEEDS, N_JUDGED, N_SHOWN, N_LONG = 5, 2000, 20, 2500
 
 
-@one_thread()
 def run(method: str, config: ZerosConfig, seed: int) -> Outcome:
     """Learn with one sampler, and evaluate what it has learned on the way."""
+    torch.set_num_threads(1)
     x, n_sweeps = zeros_data(config, seed)[0], config.n_sweeps
     n_sites, generator = x.shape[1], make_generator(seed)
     # Compiles the sampler before the clock starts.
