@@ -145,7 +145,7 @@ def costs_of_losses():
     ends = [comparison.curve(known, method, "seconds") for method in methods]
     found = [(round(end.error[-1], 2), round(end.cost[-1])) for end in ends]
     base = known.scalars["references"]["baseline"]["error"]
-    return found == [(0.10, 4), (0.18, 4), (0.30, 4)] and round(base, 2) == 1.03
+    return found == [(0.05, 10), (0.11, 10), (0.18, 10)] and round(base, 2) == 1.03
 
 
 def costs_of_samplers():
@@ -200,7 +200,7 @@ def costs_of_gradients():
         ("of its parameters is 0.12 nats from the data", max_product),
         (r"Ising lattice](#dnfs-ising) $\log Z$ is right to 0.003", flow),
         ("of 0.2 percent after 200 iterations", gibbs_ot),
-        ("for 0.10 nats; recovery likelihood has 0.18", costs_of_losses),
+        ("for 0.05 nats; recovery likelihood has 0.11", costs_of_losses),
         (
             "2 to 10 ms for 1,000 samples with Gibbs, 4 to 20 ms with SMC",
             costs_of_samplers,

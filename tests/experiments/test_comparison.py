@@ -151,9 +151,10 @@ def test_who_arrives_is_who_comes_near_exact_samples():
 
 
 @pytest.mark.parametrize("file", [*comparison.SAMPLING, *comparison.LEARNING])
-def test_stored_problems_have_three_seeds(file):
+def test_stored_problems_have_the_seeds_of_the_study(file):
     result = load_result(f"comparison/{file}", "full", comparison.STUDIES)
-    assert all(len(runs) >= 3 for runs in result.arrays.values())
+    seeds = (learning if file in comparison.LEARNING else sampling).SEEDS
+    assert {len(runs) for runs in result.arrays.values()} == {len(seeds)}
     assert set(result.arrays) <= set(comparison.METHODS)
 
 
@@ -209,10 +210,10 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     names = [label.get_text() for label in ax.get_yticklabels()]
     ends = {names[t.get_position()[1]]: t for t in ax.texts if t.get_position()[0] == 0}
     found = [ends[m].get_text() for m in ("PCD", "CD", "ED-Bern", "baseline")]
-    assert found == ["0.023", "0.026", "0.034", "0.044"]  # last: two rise again
+    assert found == ["0.023", "0.027", "0.029", "0.044"]
     assert [m for m, t in ends.items() if t.get_weight() == "bold"] == ["PCD"]
     bold = [t.get_text() for t in ax.texts if t.get_weight() == "bold"]
-    assert bold == ["18.1", "18.0", "0.023"]  # PL and CD cannot be distinguished
+    assert bold == ["17.9", "0.023", "18.1"]  # CD and PCD cannot be distinguished
 
 
 def arrivals(near=comparison.NEAR):
@@ -295,19 +296,6 @@ def test_evaluations_that_the_page_compares():
             if name == "lattice-critical":
                 level = np.interp(spent, annealed.cost, annealed.error)
                 assert level == pytest.approx(0.045, abs=0.006)
-    digits, wide = (
-        comparison.load(comparison.LEARNING)[f"learning-{name}"]
-        for name in ("digits", "32-bits-2spirals")
-    )
-    last = {m: comparison.curve(digits, m, "seconds").error[-1] for m in digits.arrays}
-    assert sorted(last, key=last.get).index("PCD") == 4 and len(last) == 7
-    chain = comparison.curve(wide, "CD", "evaluations")
-    assert 570_000 < chain.cost[-1] < 580_000
-    late = chain.cost > 69_000
-    for m in set(wide.arrays) - {"CD"}:
-        other = comparison.curve(wide, m, "evaluations")
-        level = np.interp(np.log(chain.cost), np.log(other.cost), np.log(other.error))
-        assert (chain.error < np.exp(level))[late].all()
 
 
 def test_losses_take_as_many_steps_as_the_page_says():
@@ -316,7 +304,7 @@ def test_losses_take_as_many_steps_as_the_page_says():
         for result in comparison.load(comparison.LEARNING).values()
         for runs in result.arrays.values()
     ]
-    assert [round(float(of(steps))) for of in (min, max)] == [89, 1318]
+    assert [round(float(of(steps))) for of in (min, max)] == [410, 6596]
 
 
 def test_what_the_page_concludes_is_what_was_stored():
@@ -328,40 +316,64 @@ def test_what_the_page_concludes_is_what_was_stored():
     saved = cost["SMC"] - cost["flow"]
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
     assert 23_000 < spent / saved < 25_000 and 3350 < spent / 1000 < 3450
-    couplings, digits, bits, wide, plane = comparison.load(comparison.LEARNING).values()
-    baseline = couplings.scalars["references"]["baseline"]["error"]
-    learned = {m: comparison.curve(couplings, m, "seconds") for m in couplings.arrays}
-    ends = {m: found.error[-1] for m, found in learned.items()}
-    assert min(ends, key=ends.get) == "PCD" and max(ends.values()) < baseline
-    overfit = {m for m, found in learned.items() if found.error.argmin() < 6}
-    assert overfit == {"PL", "ratio matching"}
-    ends = {m: comparison.curve(bits, m, "seconds").error[-1] for m in bits.arrays}
-    assert max(ends["PL"], ends["ratio matching"]) < 0.15
-    by_evaluations = comparison.curve(bits, "PL", "evaluations")
-    for chain in ("CD", "PCD"):
-        assert 0.65 < ends[chain] < 0.75
-        cost = comparison.curve(bits, chain, "evaluations").cost[-1]
-        level = np.interp(np.log(cost), *map(np.log, by_evaluations[:2]))
-        assert abs(np.exp(level) - ends[chain]) < 0.05
-    ends = {m: comparison.curve(digits, m, "seconds") for m in digits.arrays}
-    assert min(ends, key=lambda m: ends[m].error[-1]) == "CD"
-    assert ends["PL"].low[-1] < ends["CD"].high[-1]  # the bands touch
-    assert round(ends["PL"].error[-1] - ends["CD"].error[-1], 1) == 0.1
-    assert ends["PCD"].low[-1] > max(ends[m].high[-1] for m in ("CD", "PL"))
-    ends = {m: comparison.curve(wide, m, "seconds") for m in wide.arrays}
-    close = [ends.pop(m) for m in ("PL", "ratio matching", "ED-Bern")]
-    assert max(f.low[-1] for f in close) < min(f.high[-1] for f in close)
-    assert max(f.high[-1] for f in close) < min(f.low[-1] for f in ends.values())
-    ends = {m: comparison.curve(plane, m, "seconds") for m in plane.arrays}
-    others = [found.low[-1] for m, found in ends.items() if m != "ED-Gauss"]
-    assert ends["ED-Gauss"].high[-1] < min(others)
-    chain, noise = (
-        comparison.curve(plane, m, "evaluations") for m in ("CD", "ED-Gauss")
-    )
-    early = noise.cost < 3e5
-    level = np.interp(np.log(noise.cost), np.log(chain.cost), np.log(chain.error))
-    assert (np.exp(level) < noise.error)[early].all()
-    for result in (couplings, digits, bits, wide, plane):
-        for told in result.scalars["methods"].values():
-            rates = [options["rate"] for options, _ in told["tried"]]
-            assert min(rates) < told["options"]["rate"] < max(rates)
+
+
+def ranked(ends):
+    """Losses by their last error; those share a place whose range meets the lowest."""
+    places, left = [], dict(ends)
+    while left:
+        best = min(left.values(), key=lambda end: end.error[-1])
+        tied = {m for m, end in left.items() if end.low[-1] <= best.high[-1]}
+        places.append(tied)
+        left = {m: end for m, end in left.items() if m not in tied}
+    return places
+
+
+def test_the_best_loss_depends_on_the_energy():
+    ends = [
+        {m: comparison.curve(result, m, "seconds") for m in result.arrays}
+        for result in comparison.load(comparison.LEARNING).values()
+    ]
+    assert [ranked(of)[:2] for of in ends] == [
+        [{"PCD"}, {"PMP", "ED-Grid"}],
+        [{"CD", "PCD"}, {"PL", "ED-Grid", "ED-Bern"}],
+        [{"ratio matching", "PL", "ED-Grid"}, {"ED-Bern"}],
+        [{"PL"}, {"ratio matching", "ED-Bern"}],
+        [{"ED-Gauss"}, {"recovery", "CD"}],
+    ]
+    last = [{m: end.error[-1] for m, end in of.items()} for of in ends]
+    _, digits, bits, _, plane = last
+    assert round(digits["PL"] - digits["CD"], 1) == 0.3
+    assert all(0.65 < bits.pop(m) < 0.77 for m in ("CD", "PCD"))
+    assert max(bits.values()) < 0.12
+    assert plane["ED-Gauss"] == pytest.approx(plane["recovery"] / 2, rel=0.1)
+    still = [m for of in ends[2:] for m, end in of.items() if falls(end)]
+    assert len(still) == sum(map(len, ends[2:])) - 2  # CD and PCD on 16 bits
+
+
+def falls(end):
+    return end.error[-1] < 0.9 * end.error[-2]
+
+
+def test_in_evaluations_losses_with_chains_do_better():
+    *_, bits, wide, plane = comparison.load(comparison.LEARNING).values()
+
+    def at(result, n):
+        """Losses by their error after n evaluations, the lowest first."""
+        known = {m: comparison.curve(result, m, "evaluations") for m in result.arrays}
+        level = {
+            m: np.exp(np.interp(np.log(n), np.log(c.cost), np.log(c.error)))
+            for m, c in known.items()
+        }
+        return sorted((float(error), m) for m, error in level.items())
+
+    stop = comparison.curve(wide, "CD", "evaluations").cost[-1]
+    assert round(stop / 1e6, 1) == 2.1
+    for n in (2e5, 5e5, 1e6, stop):  # before, others have no point
+        assert at(wide, n)[0][1] == "CD"
+    assert at(plane, 2e5)[0][1] == at(plane, 5e5)[0][1] == "CD"
+    assert at(plane, 2e6)[0][1] == "ED-Gauss"
+    close, names = zip(*at(plane, 1e6)[:3], strict=True)
+    assert set(names) == {"CD", "recovery", "ED-Gauss"} and close[2] / close[0] < 1.1
+    for n in (1e6, 1.5e6, 2.2e6):
+        assert at(bits, n)[0][1] == "ratio matching"
