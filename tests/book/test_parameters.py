@@ -56,7 +56,7 @@ ONLY_TIME = {"n_steps", "longest"}
 #: What other tests try: each larger scale by a run of its own, a device by its machine.
 BY_SCALE = {"scale", "device"}
 #: Ends whose runs take minutes: a large lattice, the steps that the scale says, and the
-#: notes of Gibbs-OT on many points (its story page is tried with as many).
+#: notes of Gibbs-OT on many points (its story page is tried with half as many).
 TOO_LONG = {("side", 32), ("n_live", 0), ("n_points", 512)}
 
 

@@ -15,6 +15,7 @@ from ebmtut.experiments.got.coulomb import CoulombConfig, describe
 from ebmtut.experiments.got.coupling_1d import methods_of
 from ebmtut.experiments.got.gibbs_bands import BandsConfig, measure
 from ebmtut.experiments.got.lines import bumps, points
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result
 from ebmtut.transport import (
@@ -259,6 +260,21 @@ def test_a_row_per_budget_and_a_column_per_method():
             mean = 100 * np.mean(result.scalars["table"][method.key][row[0]]["dual"])
             assert number(cell) == pytest.approx(mean, rel=0.06)
             assert (" ± " in cell) == (method.solver == "Gibbs-OT")
+
+
+def test_the_page_compares_what_is_stored():
+    """Sentences of "Solvers on a line" that no output of the page holds."""
+    table = stored("coupling-1d").scalars["table"]
+    gibbs = table["Gibbs-OT, power 2"]
+    epsilons = [row for name, row in table.items() if name.startswith("IBP")]
+    for n, sign in (("200", 0), ("1000", 0), ("5000", -1)):
+        mean, error = mean_and_stderr(gibbs[n]["dual"])
+        off = (mean - min(row[n]["dual"][0] for row in epsilons)) / error
+        assert abs(off) < 2 if sign == 0 else off * sign > 2
+    assert max(gibbs["200"]["dual"]) == pytest.approx(0.009, abs=5e-4)
+    assert np.mean(gibbs["200"]["excess"]) == pytest.approx(0.12, abs=5e-3)
+    cheap = table["IBP, 0.5/N"]["200"]["excess"][0]
+    assert cheap < np.mean(gibbs["5000"]["excess"])
 
 
 def test_bands_are_means_over_the_chains():

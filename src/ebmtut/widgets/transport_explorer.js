@@ -7,8 +7,8 @@ import { temperaturesOver, costMatrix, exactOT, gibbsOT, masses } from "./gibbs_
 const LOWEST = 0.02; // height of a bar: without mass there is no T / p_i
 const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8",
   plan: "#009e73", dual: "#0072b2" };
-const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "hot: 0.3/N"],
-  ["cold", "cold: 0.001/N"]];
+const SCHEDULES = [["annealed", "annealed from 2/N"], ["hot", "constant: 0.3/N"],
+  ["cold", "constant: 0.001/N"]];
 
 // Temperatures of a schedule over all iterations, with n bars.
 function temperatures(name, n, nIterations) {
@@ -169,8 +169,13 @@ function drawTrace(canvas, trace, value, nLargest) {
     context.strokeStyle = COLORS[name];
     context.lineWidth = 4;
     context.beginPath();
-    trace.forEach((now, t) =>
-      context.lineTo(at.x(t + 1), at.y(at.inside(now[name] / Math.max(value, 1e-9)))));
+    let pen = "moveTo"; // what lies beyond the picture is left out
+    trace.forEach((now, t) => {
+      const height = now[name] / Math.max(value, 1e-9);
+      const isInside = at.inside(height) === height;
+      if (isInside) context[pen](at.x(t + 1), at.y(height));
+      pen = isInside ? "lineTo" : "moveTo";
+    });
     context.stroke();
   }
 }
@@ -214,11 +219,13 @@ function render({ model: state, el }) {
     (value) => change({ n_iterations: value }));
   const stop = player("play", "n_iterations", 1, nLargest, 120);
 
-  const values = panel("certified bound blue, cost of rounded plan green");
+  const values = panel("certified bound blue, cost of rounded plan green; "
+    + "what lies beyond the picture is left out");
   const plan = panel("plan: shades Gibbs-OT, circles exact");
-  const duals = panel("potentials U blue, L orange, exact dashed; dots: samples; "
-    + "grey: 95 % of them");
-  const massPanel = panel("masses p and q: draw them with mouse or finger");
+  const duals = panel("potentials U blue, L orange, exact dashed; dots: samples, "
+    + "triangles: samples beyond the picture; grey: 95 % of them");
+  const massPanel = panel("masses p and q: draw them with mouse, finger, "
+    + "or arrow keys and Enter");
   massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
   let last = null;

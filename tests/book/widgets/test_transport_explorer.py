@@ -128,6 +128,6 @@ def test_keyboard_moves_the_chain(visit, line):
     assert line.inner_text() == expected_note(1, N_ITERATIONS)
 
     before = line.inner_text()
-    choice(page, "temperature").select_option("cold: 0.001/N")
+    choice(page, "temperature").select_option("constant: 0.001/N")
     assert line.inner_text() != before
     assert visit.dead_sliders() == []

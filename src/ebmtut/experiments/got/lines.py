@@ -161,7 +161,8 @@ def draw_plans(
     figure, axes = plt.subplots(1, len(methods), figsize=size, sharey=True)
     for ax, method in zip(axes, methods, strict=True):
         budget = max(table[method.key], key=int)
-        draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
+        coupling = result.arrays[f"{method.key}/{budget}"]
+        draw_plan(ax, coupling, result.arrays["exact"], COLORS[method.solver])
         number = text.format(np.mean(table[method.key][budget][metric]))
         ax.set_title(f"{method.label}\n{number}", color=COLORS[method.solver])
         ax.set_xlabel("from x, in p")
@@ -169,14 +170,12 @@ def draw_plans(
     return figure
 
 
-def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
-    """Shade a coupling in its colour, and mark the exact one by circles."""
+def draw_plan(ax: Axes, coupling: np.ndarray, exact: np.ndarray, color: str) -> None:
+    """Shade the picture of a coupling, and mark the exact one by circles."""
     shades = LinearSegmentedColormap.from_list("", ["white", color])
-    coupling = result.arrays[name].T  # from p to the right, to q upwards
-    ax.imshow(
-        coupling, cmap=shades, vmin=0, vmax=120, origin="lower", extent=(0, 1, 0, 1)
-    )
-    x, y = ((k + 0.5) / len(coupling) for k in np.nonzero(result.arrays["exact"]))
+    how: dict[str, Any] = {"cmap": shades, "origin": "lower", "extent": (0, 1, 0, 1)}
+    ax.imshow(coupling.T, vmin=0, vmax=120, **how)  # from p to the right, to q upwards
+    x, y = ((k + 0.5) / len(coupling) for k in np.nonzero(exact))
     some = slice(None, None, 10)
     ax.plot(x[some], y[some], "o", ms=4, mew=0.6, mfc="none", mec=COLORS["exact"])
     ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])

@@ -164,12 +164,16 @@ def draw_oracles(study: Result) -> Figure:
     return figure
 
 
-def draw_budgets(result: Result) -> Figure:
-    """Draw what potentials and plans of Sinkhorn and Gibbs-OT (k = 2) are worth."""
+def draw_budgets(result: Result, falling: Mapping[int, tuple[float, float]]) -> Figure:
+    """Draw what potentials and plans of Sinkhorn and Gibbs-OT (k = 2) are worth.
+
+    `falling` has the gap and the excess cost of Sinkhorn with a falling epsilon, in
+    percent, for each number of iterations.
+    """
     shown = ("Sinkhorn", "Gibbs-OT")
     methods = [m for m in methods_of(result.config) if m.solver in shown]
     table = result.scalars["table"]
-    figure, axes = plt.subplots(1, 2, figsize=(4.6, 3.6), sharex=True, sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.6, 3.6), sharex=True)
     styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
     ends: list[dict[str, tuple[float, str]]] = [{}, {}]
     for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
@@ -185,6 +189,11 @@ def draw_budgets(result: Result) -> Figure:
                 error = [100 * (e or 0) for _, e in found]
                 ax.errorbar(n, mean, error, marker="o", ms=3, color=color, ls=line)
                 end[label] = mean[-1], color
+    color = COLORS["Sinkhorn"]
+    for k, (ax, end) in enumerate(zip(axes, ends, strict=True)):
+        values = [both[k] for both in falling.values()]
+        ax.plot([*falling], values, "s-", ms=4, lw=2, color=color)
+        end["falling ε"] = values[-1], color
     for ax, title, end in zip(
         axes, ("potentials: duality gap, %", "plan: excess cost, %"), ends, strict=True
     ):
@@ -193,7 +202,7 @@ def draw_budgets(result: Result) -> Figure:
         ax.set_xticklabels(["1", "10", "100", "1000"])
         ax.minorticks_off()
         label_ends(ax, max(int(n) for n in next(iter(table.values()))), end)
-    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     return figure
 
 
