@@ -262,6 +262,9 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
 def test_gibbs_sampling_is_first_in_seconds_but_not_in_evaluations():
     costs = arrivals()
     known = {cost: costs[cost]["SMC"] / costs[cost]["Gibbs"] for cost in costs}
+    # Costs within a factor of 2.2 count as equal.
+    assert (known["seconds"][:5] > 2.2).sum() == 3
+    assert [*np.flatnonzero(known["evaluations"] < 1 / 2.2)] == [2, 5]
     for_one = known["seconds"][:5] / known["evaluations"][:5]
     assert [round(of(for_one)) for of in (min, max)] == [2, 20]
     more = 1 / known["evaluations"][:5]
@@ -307,15 +310,21 @@ def test_losses_take_as_many_steps_as_the_page_says():
     assert [round(float(of(steps))) for of in (min, max)] == [410, 6596]
 
 
-def test_what_the_page_concludes_is_what_was_stored():
+def test_what_the_page_says_of_small_energies_and_of_the_flow():
+    cheaper = []
+    for name in ("rbm", "spin-glass", "independent-sets"):
+        result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
+        listing = 2 ** result.scalars["n_sites"] / 1000
+        assert round(listing) == (131 if name == "rbm" else 262)
+        smc = comparison.cost_to_arrive(result, "SMC", "evaluations")
+        cheaper.append(listing < smc)
+    assert sum(cheaper) == 2
     glass = comparison.load(comparison.SAMPLING)["sampling-spin-glass"]
-    cost = {
-        m: comparison.cost_to_arrive(glass, m, "evaluations") for m in ("SMC", "flow")
-    }
-    assert cost["SMC"] > 2**18 / 1000  # to list all states
-    saved = cost["SMC"] - cost["flow"]
+    gibbs, flow = (
+        comparison.cost_to_arrive(glass, m, "evaluations") for m in ("Gibbs", "flow")
+    )
     spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
-    assert 23_000 < spent / saved < 25_000 and 3350 < spent / 1000 < 3450
+    assert 8_100 < spent / (gibbs - flow) < 8_300 and 3350 < spent / 1000 < 3450
 
 
 def ranked(ends):

@@ -15,7 +15,8 @@ const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
 // Where an axis is labelled: at powers of ten, or within a decade at equal steps.
 function ticks([low, high]) {
   const powers = [];
-  for (let k = Math.ceil(low); k <= high; k += 1) powers.push([10 ** k, plain(10 ** k)]);
+  for (let k = Math.ceil(low); k <= high; k += 1)
+    powers.push([10 ** k, k < 6 ? plain(10 ** k) : `${plain(10 ** (k - 6))}M`]);
   if (powers.length > 1) return powers;
   const [first, last] = [10 ** low, 10 ** high];
   const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
@@ -152,8 +153,8 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel("error over cost; hollow: the longest run; grey: baseline (dots), "
-    + "exact samples (line)");
+  const plot = panel("error over cost; hollow: the longest run; grey dots: baseline; "
+    + "grey line: exact samples (samplers only)");
   const names = panel("methods, best first, by the longest run within the budget");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)

@@ -320,8 +320,8 @@ def programs_table(result: Result) -> Table:
 
 def draw_factors() -> Figure:
     """Draw the factors of one pixel that two stamps may explain."""
-    figure, ax = plt.subplots(figsize=(4.8, 2.9))
-    ax.set(xlim=(0, 8), ylim=(-0.6, 4.3), aspect="equal")
+    figure, ax = plt.subplots(figsize=(4.8, 3.6))
+    ax.set(xlim=(0, 8), ylim=(-0.6, 5.5), aspect="equal")
     ax.axis("off")
     style: dict[str, Any] = {"ms": 34, "mec": "black", "mew": 1.4, "zorder": 2}
     middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
@@ -333,13 +333,14 @@ def draw_factors() -> Figure:
         ax.plot(x, y, marker, mfc=color, **style)
         ax.text(x, y, text, size=11 if kind == "s" else 13, **middle)
 
-    join(4, 3.8, (4, 3.8), "$X_p$", "p")
-    join(4, 2.6, (4, 3.8), "OR", "s")
+    join(4, 5.0, (4, 5.0), "$X_p$", "p")
+    join(4, 3.8, (4, 5.0), "OR", "s")
     for x, k in ((2, "i"), (6, "j")):
-        join(x, 1.4, (4, 2.6), "AND", "s")
+        join(x, 2.6, (4, 3.8), f"$t_{k}$", "o")
+        join(x, 1.4, (x, 2.6), "AND", "s")
         join(x - 0.8, 0, (x, 1.4), f"$S_{{p-{k}}}$", "o")
         join(x + 0.8, 0, (x, 1.4), f"$W_{k}$", "o")
-    ax.text(4, 1.4, "…", size=16, **middle)
+    ax.text(4, 2.6, "…", size=16, **middle)
     return figure
 
 
