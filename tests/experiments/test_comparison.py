@@ -250,6 +250,19 @@ def test_smc_is_never_far_behind():
         assert max(known[m] for known in worst.values()) > 23.5
 
 
+def test_how_far_behind_smc_is_depends_on_what_is_near():
+    def largest(near):
+        return [
+            round(float(np.max(known["SMC"] / np.min([*known.values()], axis=0))), 1)
+            for known in arrivals(near).values()
+        ]
+
+    assert largest(1.25) == largest(1.5) == largest(2) == [4.8, 2.1]
+    assert largest(3) == [7.4, 12.0]
+    coarse = [firsts(known)[5] for known in arrivals(3).values()]
+    assert coarse == ["GWG", "GWG"]
+
+
 def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     seconds, evaluations = (firsts(known) for known in arrivals().values())
     assert seconds == ["Gibbs"] * 5 + ["SMC"]
@@ -311,14 +324,12 @@ def test_losses_take_as_many_steps_as_the_page_says():
 
 
 def test_what_the_page_says_of_small_energies_and_of_the_flow():
-    cheaper = []
     for name in ("rbm", "spin-glass", "independent-sets"):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         listing = 2 ** result.scalars["n_sites"] / 1000
         assert round(listing) == (131 if name == "rbm" else 262)
         smc = comparison.cost_to_arrive(result, "SMC", "evaluations")
-        cheaper.append(listing < smc)
-    assert sum(cheaper) == 2
+        assert 1 / 2.2 < smc / listing < 2.2  # counts as equal
     glass = comparison.load(comparison.SAMPLING)["sampling-spin-glass"]
     gibbs, flow = (
         comparison.cost_to_arrive(glass, m, "evaluations") for m in ("Gibbs", "flow")

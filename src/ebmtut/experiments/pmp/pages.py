@@ -19,7 +19,7 @@ from ebmtut.experiments.pmp.structured import AMOUNTS
 from ebmtut.experiments.pmp.wrong_model import STYLE, untrained
 from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.plotting import COLORS, plain_log
+from ebmtut.plotting import COLORS, OKABE_ITO, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table
 
@@ -101,7 +101,9 @@ def draw_learning(result: Result) -> Figure:
     figure, ax = plt.subplots(figsize=(4.6, 3.8))
     rows = result.scalars["table"].items()
     for (name, row), style in zip(rows, ("o-", "^--", "s-"), strict=True):
-        color, seconds = COLORS[name], np.mean(row["seconds"], axis=0)
+        # Both Gibbs methods have one colour elsewhere.
+        color = OKABE_ITO["vermillion"] if name == "Gibbs" else COLORS[name]
+        seconds = np.mean(row["seconds"], axis=0)
         pairs = np.array(row["pairs"])
         ax.plot(seconds, pairs.mean(0), style, color=color, ms=5, label=name)
         ax.fill_between(seconds, pairs.min(0), pairs.max(0), color=color, alpha=0.2)
@@ -111,6 +113,7 @@ def draw_learning(result: Result) -> Figure:
     ax.set(xscale="log", yscale="log")
     plain_log(ax.xaxis)
     plain_log(ax.yaxis)
+    ax.set_yticks([0.2, 0.3, 0.5, 0.8], ["0.2", "0.3", "0.5", "0.8"])
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
@@ -120,9 +123,9 @@ def weights_table(result: Result) -> Table:
     table, known = result.scalars["table"], result.scalars
     columns: dict[str, list[Any]] = {"learned with": [*table, *_OTHERS[1:]]}
     heads = {
-        "PMP": "pairs by PMP",
-        "Gibbs": "pairs by Gibbs",
-        f"Gibbs, {result.config['n_long']:,}": "pairs by long Gibbs",
+        "by PMP": "pairs by PMP",
+        "by Gibbs": "pairs by Gibbs",
+        f"by Gibbs, {result.config['n_long']:,}": "pairs by long Gibbs",
     }
     for head, name in heads.items():
         columns[head] = [spread(row[name], 3) for row in table.values()]
@@ -131,9 +134,9 @@ def weights_table(result: Result) -> Table:
     columns["log MMD²"] = [*scores, known["null"], known["data"]]
     return Table(
         columns,
-        caption="Error of the covariances of samples of PMP and of Gibbs sampling, "
-        f"after {result.config['n_sweeps']} sweeps or as many as said, and log MMD² of "
-        f"the sampler used in learning. {_seeds(result)}.",
+        caption="Error of the covariances of samples that PMP or Gibbs sampling draws "
+        f"with the learned weights, after {result.config['n_sweeps']} sweeps or the "
+        f"number given; log MMD² of samples as in the figure. {_seeds(result)}.",
         kinds=[""] * len(table) + ["null", "exact"],
         even=True,
     )
