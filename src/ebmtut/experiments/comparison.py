@@ -40,9 +40,9 @@ LEARNING = {
 }
 #: Names of columns, short enough to stand beside each other on a telephone.
 COLUMNS = {
-    "sampling-lattice-01": "σ = 0.1",
-    "sampling-lattice-critical": "σ = 0.22",
-    "sampling-lattice-03": "σ = 0.3",
+    "sampling-lattice-01": "σ =\n0.1",
+    "sampling-lattice-critical": "σ =\n0.22",
+    "sampling-lattice-03": "σ =\n0.3",
     "sampling-spin-glass": "spin\nglass",
     "sampling-independent-sets": "sets",
     "sampling-rbm": "RBM",
