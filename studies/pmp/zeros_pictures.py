@@ -106,8 +106,8 @@ def main() -> None:
     config = replace(
         FULL, methods=(), shrink=2, n_judged=N_JUDGED, n_chains_of={}, n_seeds=N_SEEDS
     )
+    # The longest first.
     jobs = [(method, seed) for method in METHODS for seed in range(N_SEEDS)]
-    # In the other order the longest come last.
     made = joblib.Parallel(n_jobs=-1, batch_size=1)(
         joblib.delayed(run)(method, config, seed) for method, seed in jobs
     )

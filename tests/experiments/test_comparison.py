@@ -375,7 +375,7 @@ def falls(end):
     return end.error[-1] < 0.9 * end.error[-2]
 
 
-def test_in_evaluations_losses_with_chains_do_better():
+def test_in_evaluations_cd_leads_for_a_while():
     *_, bits, wide, plane = comparison.load(comparison.LEARNING).values()
 
     def at(result, n):
@@ -397,3 +397,10 @@ def test_in_evaluations_losses_with_chains_do_better():
     assert set(names) == {"CD", "recovery", "ED-Gauss"} and close[2] / close[0] < 1.1
     for n in (1e6, 1.5e6, 2.2e6):
         assert at(bits, n)[0][1] == "ratio matching"
+
+
+def test_the_learning_rate_of_every_loss_was_found_between_others():
+    for result in comparison.load(comparison.LEARNING).values():
+        for told in result.scalars["methods"].values():
+            rates = [options["rate"] for options, _ in told["tried"]]
+            assert min(rates) < told["options"]["rate"] < max(rates)

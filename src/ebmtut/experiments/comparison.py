@@ -52,6 +52,8 @@ COLUMNS = {
     "learning-32-bits-2spirals": "32 bits\nKL",
     "learning-plane-checkerboard": "plane\nKL",
 }
+#: Where log 2 is the error of a model that does not know the colours of the board.
+HALVES = ("learning-16-bits-checkerboard",)
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
     "values": "only values of the energy",
@@ -244,9 +246,7 @@ def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
     for row, (file, result) in zip(axes, results.items(), strict=True):
         for ax, cost in zip(row, COSTS, strict=True):
             _panel(ax, result, cost, error)
-            if (
-                file == "learning-16-bits-checkerboard"
-            ):  # no colour of the board is known
+            if file in HALVES:
                 ax.axhline(np.log(2), color="#888888", ls="--", lw=1.2, zorder=0)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(MEASURES[error] if error else _measure(result))

@@ -352,7 +352,7 @@ def deconvolution_table(
 ) -> Table:
     """Tabulate shapes found and pixels wrong, of all protocols or those named.
 
-    Times are told of all alone: those that are named may come from two machines.
+    Only all of them have times: those that are named may come from two machines.
     """
     table = result.scalars["table"]
     rows = [table[name] for name in names or table]
