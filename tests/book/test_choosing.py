@@ -145,7 +145,7 @@ def costs_of_losses():
     ends = [comparison.curve(known, method, "seconds") for method in methods]
     found = [(round(end.error[-1], 2), round(end.cost[-1])) for end in ends]
     base = known.scalars["references"]["baseline"]["error"]
-    return found == [(0.05, 10), (0.11, 10), (0.18, 10)] and round(base, 2) == 1.03
+    return found == [(0.05, 10), (0.11, 10), (0.17, 10)] and round(base, 2) == 1.03
 
 
 def costs_of_samplers():
@@ -162,10 +162,10 @@ def costs_of_samplers():
     }
     return (
         len(gibbs) == 5
-        and 0.0019 < min(gibbs) < max(gibbs) < 0.0101
+        and 0.0019 < min(gibbs) < max(gibbs) < 0.0104
         and min(known["SMC"] for known in costs) > 0.0039
-        and max(known["SMC"] for known in costs) < 0.0205
-        and near == {"sampling-spin-glass": 0.063}
+        and max(known["SMC"] for known in costs) < 0.0185
+        and near == {"sampling-spin-glass": 0.07}
     )
 
 
@@ -202,7 +202,7 @@ def costs_of_gradients():
         ("of 0.2 percent after 200 iterations", gibbs_ot),
         ("for 0.05 nats; recovery likelihood has 0.11", costs_of_losses),
         (
-            "2 to 10 ms for 1,000 samples with Gibbs, 4 to 20 ms with SMC",
+            "2 to 10 ms for 1,000 samples with Gibbs, 4 to 18 ms with SMC",
             costs_of_samplers,
         ),
         ("takes one second for 0.0012", costs_of_log_z),

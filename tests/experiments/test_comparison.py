@@ -189,12 +189,28 @@ def test_methods_can_be_told_apart():
         assert len({comparison.METHODS[name].color for name in names}) == len(names)
 
 
+ROWS = (*[*sampling.METHODS][:-1], "baseline")  # without the untrained flow
+
+
 def test_tables_of_arrivals_and_ends_say_what_was_stored():
     files = [*comparison.SAMPLING]
-    seconds, evaluations = comparison.draw_arrivals(comparison.load(files)).axes
-    texts = [text.get_text() for text in seconds.texts]
+    figure = comparison.draw_arrivals(comparison.load(files))
+    in_seconds, evaluations = figure.axes
+    texts = [text.get_text() for text in in_seconds.texts]
+    assert [t.get_text() for t in in_seconds.get_yticklabels()] == [*ROWS]
     n_columns = len(files) + 1
-    assert texts[:n_columns] == ["2.0", "4.1", "4.2", "9.9", "4.1", "2.7×↓", ""]
+    assert texts[:n_columns] == ["2.1", "3.8", "4.4", "10", "4.0", "2.7×", ""]
+    told = {name: texts[k * n_columns :][:n_columns] for k, name in enumerate(ROWS)}
+    assert told["DMALA"] == ["176", ">1.6k", ">1.5k", "931", "243", "2.2×", ""]
+    # Independent bits, over exact samples.
+    assert told["baseline"] == ["68×", "154×", "570×", "12×", "4×", "7×", ""]
+    # No run begins when one has taken a second.
+    one_second = 1.0
+    for result in comparison.load(files).values():
+        for m in ("DMALA", "flow"):
+            for seconds in result.arrays[m][:, :, 1]:
+                *_, before, last = seconds[np.isfinite(seconds)]
+                assert last >= one_second > before
     names = [label.get_text() for label in evaluations.get_yticklabels()]
     bold = {
         (names[y], [*files, "factor"][x].removeprefix("sampling-")): text.get_text()
@@ -203,7 +219,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
         if text.get_weight() == "bold"
     }
     assert bold["Gibbs", "independent-sets"] == "144" and ("GWG", "rbm") not in bold
-    assert bold["SMC", "lattice-critical"] == "3,232"
+    assert bold["SMC", "lattice-critical"] == "3.2k"
     assert bold["SMC", "factor"] == "2.1×"
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
     (ax,) = comparison.draw_ends(results).axes
@@ -242,12 +258,11 @@ def test_smc_is_never_far_behind():
         near = {m for m, factor in factors.items() if factor < np.inf}
         assert near == {"SMC", "AIS", "tempering", "GWG"}
         worst[cost] = {m: factors[m] for m in near}
-        places = np.argsort([*known.values()], axis=0)
-        second = (places[:2] == [*known].index("SMC")).any(0)
-        assert second.all() if cost == "seconds" else second.sum() == 5
+        equal = known["SMC"] / least <= comparison.EQUAL
+        assert equal.sum() == (3 if cost == "seconds" else 6)
     assert [round(worst[cost].pop("SMC"), 1) for cost in worst] == [4.8, 2.1]
     for m in ("AIS", "tempering", "GWG"):
-        assert max(known[m] for known in worst.values()) > 23.5
+        assert max(known[m] for known in worst.values()) > 32.5
 
 
 def test_how_far_behind_smc_is_depends_on_what_is_near():
@@ -258,7 +273,7 @@ def test_how_far_behind_smc_is_depends_on_what_is_near():
         ]
 
     assert largest(1.25) == largest(1.5) == largest(2) == [4.8, 2.1]
-    assert largest(3) == [7.4, 12.0]
+    assert largest(3) == [7.6, 12.0]
     coarse = [firsts(known)[5] for known in arrivals(3).values()]
     assert coarse == ["GWG", "GWG"]
 
@@ -267,9 +282,6 @@ def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     seconds, evaluations = (firsts(known) for known in arrivals().values())
     assert seconds == ["Gibbs"] * 5 + ["SMC"]
     assert evaluations == ["DMALA", "SMC", "SMC", "flow", "Gibbs", "SMC"]
-    nearer = arrivals(1.5)["evaluations"]
-    assert firsts(nearer)[:5] == evaluations[:5]
-    assert nearer["AIS"][5] == nearer["SMC"][5] == min(v[5] for v in nearer.values())
 
 
 def test_gibbs_sampling_is_first_in_seconds_but_not_in_evaluations():
@@ -279,19 +291,22 @@ def test_gibbs_sampling_is_first_in_seconds_but_not_in_evaluations():
     assert (known["seconds"][:5] > 2.2).sum() == 3
     assert [*np.flatnonzero(known["evaluations"] < 1 / 2.2)] == [2, 5]
     for_one = known["seconds"][:5] / known["evaluations"][:5]
-    assert [round(of(for_one)) for of in (min, max)] == [2, 20]
+    assert [round(of(for_one)) for of in (min, max)] == [2, 13]
     more = 1 / known["evaluations"][:5]
     assert np.abs(more[[0, 4]] - 1).max() < 0.06
-    assert [round(v, 1) for v in sorted(more[1:4])] == [1.9, 2.0, 7.9]
-    assert round(1 / known["seconds"][2], 1) == 0.4  # at sigma = 0.3
+    assert [round(v, 1) for v in sorted(more[1:4])] == [1.9, 2.0, 4.0]
+    assert round(1 / known["seconds"][2], 1) == 0.3  # at sigma = 0.3
+    results = comparison.load(comparison.SAMPLING).values()
+    start_up = [1000 * np.median(r.arrays["Gibbs"][:, 0, 1]) for r in results]
+    assert min(start_up[:3]) > 1.2 and max(start_up[:3]) < 1.9  # lattices
     rbm = comparison.load(comparison.SAMPLING)["sampling-rbm"]
     assert rbm.arrays["Gibbs"][:, -1, 0].tolist() == [4096] * 6
     exact = rbm.scalars["references"]["exact"]["pairs"]
     ends = {m: comparison.curve(rbm, m, "seconds").error / exact for m in rbm.arrays}
     assert round(ends["Gibbs"][-1], 1) == 2.7
-    assert np.abs(ends["DMALA"][-3:] - 2.2).max() < 0.06
+    assert [round(v, 1) for v in ends["DMALA"][-3:]] == [2.1, 2.1, 2.2]
     ratio = costs["seconds"]["GWG"][5] / costs["seconds"]["SMC"][5]
-    assert ratio == pytest.approx(50, rel=0.05)
+    assert ratio == pytest.approx(46, rel=0.01)
 
 
 def test_evaluations_that_the_page_compares():
@@ -299,7 +314,7 @@ def test_evaluations_that_the_page_compares():
     # Estimates of log Z at the cost of the flow with its training, and without.
     flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
     spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
-    assert 20_500 < spent < 21_500 and flow.error[-1] == pytest.approx(0.08, abs=0.005)
+    assert 20_500 < spent < 21_500 and flow.error[-1] == pytest.approx(0.10, abs=0.005)
     for name, wins in (("lattice-critical", 4), ("spin-glass", 0), ("rbm", 0)):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         flow = comparison.curve(result, "flow", "evaluations", "log Z")
@@ -308,34 +323,30 @@ def test_evaluations_that_the_page_compares():
             at_equal_cost = np.interp(flow.cost, annealed.cost, annealed.error)
             assert (flow.error < at_equal_cost).sum() == wins
             late = annealed.cost >= 256 * (result.scalars["n_sites"] + 1)
-            assert annealed.error[late].max() < 0.055
+            assert annealed.error[late].max() < 0.07
             if name == "lattice-critical":
                 level = np.interp(spent, annealed.cost, annealed.error)
-                assert level == pytest.approx(0.045, abs=0.006)
+                assert level == pytest.approx(0.06, abs=0.005)
 
 
 def test_losses_take_as_many_steps_as_the_page_says():
     steps = [
-        runs[:, -1, 0].mean()
+        np.median(runs[:, -1, 0])
         for result in comparison.load(comparison.LEARNING).values()
         for runs in result.arrays.values()
     ]
-    assert [round(float(of(steps))) for of in (min, max)] == [410, 6596]
+    assert [round(float(of(steps))) for of in (min, max)] == [418, 6563]
 
 
-def test_what_the_page_says_of_small_energies_and_of_the_flow():
+def test_enumeration_costs_as_much_as_smc_and_less_than_training_the_flow():
     for name in ("rbm", "spin-glass", "independent-sets"):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         listing = 2 ** result.scalars["n_sites"] / 1000
         assert round(listing) == (131 if name == "rbm" else 262)
         smc = comparison.cost_to_arrive(result, "SMC", "evaluations")
         assert 1 / 2.2 < smc / listing < 2.2  # counts as equal
-    glass = comparison.load(comparison.SAMPLING)["sampling-spin-glass"]
-    gibbs, flow = (
-        comparison.cost_to_arrive(glass, m, "evaluations") for m in ("Gibbs", "flow")
-    )
-    spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
-    assert 8_100 < spent / (gibbs - flow) < 8_300 and 3350 < spent / 1000 < 3450
+        spent = comparison.training(result)["evaluations"] * sampling.N_SAMPLES
+        assert 3.2e6 < spent < 3.45e6 and 2 ** result.scalars["n_sites"] <= 262_144
 
 
 def ranked(ends):
@@ -364,11 +375,18 @@ def test_the_best_loss_depends_on_the_energy():
     last = [{m: end.error[-1] for m, end in of.items()} for of in ends]
     _, digits, bits, _, plane = last
     assert round(digits["PL"] - digits["CD"], 1) == 0.3
-    assert all(0.65 < bits.pop(m) < 0.77 for m in ("CD", "PCD"))
-    assert max(bits.values()) < 0.12
+    assert bits.pop("PCD") == pytest.approx(math.log(2), abs=0.01)
+    assert 0.4 < bits.pop("CD") < 0.5 and max(bits.values()) < 0.13
+    board = comparison.load(comparison.LEARNING)["learning-16-bits-checkerboard"]
+    runs = sorted(board.arrays["CD"][:, -1, -1])
+    assert runs[2] < 0.48 and runs[3] == pytest.approx(math.log(2), abs=0.01)
+    assert round(float(runs[4])) == 6
+    couplings = ends[0]
+    assert couplings["PCD"].error[-1] > couplings["PCD"].error[-2]
+    assert all(falls(couplings[m]) for m in ("ED-Grid", "ratio matching"))
     assert plane["ED-Gauss"] == pytest.approx(plane["recovery"] / 2, rel=0.1)
     still = [m for of in ends[2:] for m, end in of.items() if falls(end)]
-    assert len(still) == sum(map(len, ends[2:])) - 2  # CD and PCD on 16 bits
+    assert len(still) == sum(map(len, ends[2:])) - 1  # PCD on 16 bits
 
 
 def falls(end):
@@ -391,12 +409,12 @@ def test_in_evaluations_cd_leads_for_a_while():
     assert round(stop / 1e6, 1) == 2.1
     for n in (2e5, 5e5, 1e6, stop):  # before, others have no point
         assert at(wide, n)[0][1] == "CD"
-    assert at(plane, 2e5)[0][1] == at(plane, 5e5)[0][1] == "CD"
-    assert at(plane, 2e6)[0][1] == "ED-Gauss"
-    close, names = zip(*at(plane, 1e6)[:3], strict=True)
-    assert set(names) == {"CD", "recovery", "ED-Gauss"} and close[2] / close[0] < 1.1
-    for n in (1e6, 1.5e6, 2.2e6):
-        assert at(bits, n)[0][1] == "ratio matching"
+    for n in (2e5, 5e5, 6.8e5):
+        assert at(plane, n)[0][1] == "CD"
+    assert at(plane, 8e5)[0][1] == "recovery" and at(plane, 2e6)[0][1] == "ED-Gauss"
+    for n in (3.5e5, 7.5e5, 1e6):
+        assert at(bits, n)[0][1] == "CD"
+    assert at(bits, 1.5e6)[0][1] == "ratio matching"
 
 
 def test_the_learning_rate_of_every_loss_was_found_between_others():

@@ -110,10 +110,13 @@ MEASURES = {
 }
 #: An error within this factor of that of exact samples counts as arrived.
 NEAR = 2.0
+#: Costs within this factor count as equal: budgets double from run to run, and an
+#: annealing step costs a little more than a sweep.
+EQUAL = 2.2
 
 
 class Curve(NamedTuple):
-    """Cost and error of a method: mean, lowest and highest over the runs."""
+    """Cost and error of a method: median, lowest and highest over the runs."""
 
     cost: np.ndarray
     error: np.ndarray
@@ -134,14 +137,13 @@ def curve(
         return None
     columns = list(result.scalars["columns"])
     runs = result.arrays[method].astype(float)
-    x = runs[:, :, columns.index(cost)].mean(0)
+    x = np.median(runs[:, :, columns.index(cost)], 0)
     y = runs[:, :, columns.index(error or result.scalars["shown"])]
     kept = np.isfinite(x) & np.isfinite(y).all(0)
     if not kept.any():
         return None
     y = y[:, kept].clip(1e-12)
-    mean = np.exp(np.log(y).mean(0))
-    return Curve(x[kept], mean, y.min(0), y.max(0))
+    return Curve(x[kept], np.median(y, 0), y.min(0), y.max(0))
 
 
 def training(result: Result) -> dict[str, float]:
@@ -157,15 +159,19 @@ def spin_glass(n: int = 18, strength: float = 3.0) -> BoltzmannMachine:
     return BoltzmannMachine.from_ising(Ising((coupling + coupling.T) / 2))
 
 
-def error_of_products(model: BoltzmannMachine) -> Callable[[Tensor], float]:
-    """Return what measures samples: RMS error of the means of products of two bits."""
+def error_of_products(model: BoltzmannMachine) -> Callable[..., float]:
+    """Return what measures samples: RMS error of the means of products of two bits.
+
+    It takes the samples and, if they have any, their weights of sum 1.
+    """
     p = exact_probabilities(model, model.n_sites).exp()
     states = enumerate_states(model.n_sites, dtype=torch.double)
     upper = torch.triu_indices(model.n_sites, model.n_sites)
     exact = (states.T @ (p[:, None] * states))[upper[0], upper[1]]
 
-    def error(x: Tensor) -> float:
-        found = x.double().T @ x.double() / len(x)
+    def error(x: Tensor, weights: Tensor | None = None) -> float:
+        p = 1 / len(x) if weights is None else weights.double()[:, None]
+        found = x.double().T @ (p * x.double())
         return rmse(found[upper[0], upper[1]], exact)
 
     return error
@@ -237,22 +243,26 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
 WIDTH = 0.6 * TEXT_WIDTH
 
 
-def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
+def draw(
+    results: Mapping[str, Result],
+    error: str | None = None,
+    costs: Sequence[str] = tuple(COSTS),
+) -> Figure:
     """Draw a row for each problem and a column for each cost, with one legend."""
     of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
     n, size = len(results), (WIDTH, 2.1 * len(results) + 1.2)
-    figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
+    figure, axes = plt.subplots(n, len(costs), figsize=size, **of)
     names = SAMPLING | LEARNING
     for row, (file, result) in zip(axes, results.items(), strict=True):
-        for ax, cost in zip(row, COSTS, strict=True):
+        for ax, cost in zip(row, costs, strict=True):
             _panel(ax, result, cost, error)
             if file in HALVES:
                 ax.axhline(np.log(2), color="#888888", ls="--", lw=1.2, zorder=0)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(MEASURES[error] if error else _measure(result))
-    per = _per(next(iter(results.values())))
-    for ax, label in zip(axes[-1], ("CPU seconds", f"evaluations {per}"), strict=True):
-        ax.set_xlabel(label)
+    evaluations = f"evaluations {_per(next(iter(results.values())))}"
+    for ax, cost in zip(axes[-1], costs, strict=True):
+        ax.set_xlabel(evaluations if cost == "evaluations" else COSTS[cost])
     _legend(figure, axes[:, 0])
     return figure
 
@@ -276,7 +286,7 @@ def draw_beside(
 def cost_to_arrive(
     result: Result, method: str, cost: str, near: float = NEAR
 ) -> float | None:
-    """Return the first cost at which the mean error is near that of exact samples."""
+    """Return the first cost at which the error is near that of exact samples."""
     goal = near * result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
     if found is None or not (found.error <= goal).any():
@@ -287,16 +297,28 @@ def cost_to_arrive(
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
-    Without a shade, for those that do not come near, the last error over that of exact
-    samples, with an arrow where it still falls. The last column is the largest factor
-    over the cheapest sampler.
+    Without a shade, for those that do not come near, what they spent if their error
+    still falls, else their last error over that of exact samples. The last column is
+    the largest factor over the cheapest sampler, the last row the error of independent
+    bits, or what enumeration takes.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
-    for ax, (cost, title) in zip(axes, COSTS.items(), strict=True):
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
+    sizes = [r.scalars["n_sites"] for r in results.values()]
+    base = [_over_exact(r, "independent bits") for r in results.values()]
+    known = {
+        "seconds": ("milliseconds for 1,000 samples", "baseline", map(_times, base)),
+        "evaluations": (
+            "evaluations per sample",
+            "all states",
+            (_thousands(2**n / 1000) if n < 30 else "" for n in sizes),
+        ),
+    }
+    for ax, (cost, (title, name, last)) in zip(axes, known.items(), strict=True):
         methods = [
             m
             for m in _methods(results)
-            if any(curve(r, m, cost) for r in results.values())
+            if m != "untrained flow"
+            and any(curve(r, m, cost) for r in results.values())
         ]
         found = [
             [cost_to_arrive(r, m, cost) or np.nan for r in results.values()]
@@ -309,11 +331,17 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         worst = factor.max(1, keepdims=True)  # NaN where one is
         texts = np.hstack([texts, np.vectorize(_factor)(worst)])
         shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
-        bold = np.hstack([factor <= 2.2, worst <= np.nanmin(worst)])
-        names = [*(COLUMNS[file] for file in results), "largest\nfactor"]
-        _shaded(ax, shade, texts, bold, methods, names)
-        unit = "CPU time [ms]" if cost == "seconds" else title
-        ax.set_title(f"{unit} until near", loc="left")
+        bold = np.hstack([factor <= EQUAL, worst <= np.nanmin(worst)])
+        blank = np.full_like(shade[:1], np.nan)
+        _shaded(
+            ax,
+            np.vstack([shade, blank]),
+            np.vstack([texts, [*last, ""]]),
+            np.vstack([bold, blank > 0]),
+            [*methods, name],
+            [*(COLUMNS[file] for file in results), "largest\nfactor"],
+        )
+        ax.set_title(title, loc="left")
     return figure
 
 
@@ -322,24 +350,28 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
 
     Bold are those whose range meets that of the lowest.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.6))
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.8))
     methods, none = _methods(results), Curve(*[np.array([np.nan])] * 4)
     found = [
         [curve(r, m, "seconds") or none for r in results.values()] for m in methods
     ]
-    mean, low, high = (
+    error, low, high = (
         np.array([[getattr(c, part)[-1] for c in row] for row in found])
         for part in ("error", "low", "high")
     )
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
-    least = np.nanmin(mean, axis=0)
-    shade = 2 * np.log(mean / least) / np.log(np.nanmax(mean, axis=0) / least)
-    best = high[np.nanargmin(mean, axis=0), range(len(base))]
-    texts = np.vectorize(_written)(np.vstack([mean, base]))
-    blank = np.full_like(mean[:1], np.nan)
-    shade, bold = np.vstack([shade, blank]), np.vstack([low <= best, blank > 0])
-    names = [COLUMNS[file] for file in results]
-    _shaded(ax, shade, texts, bold, [*methods, "baseline"], names)
+    least = np.nanmin(error, axis=0)
+    shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
+    best = high[np.nanargmin(error, axis=0), range(len(base))]
+    blank = np.full_like(error[:1], np.nan)
+    _shaded(
+        ax,
+        np.vstack([shade, blank]),
+        np.vectorize(_written)(np.vstack([error, base])),
+        np.vstack([low <= best, blank > 0]),
+        [*methods, "baseline"],
+        [COLUMNS[file] for file in results],
+    )
     return figure
 
 
@@ -348,27 +380,42 @@ def _methods(results: Mapping[str, Result]) -> list[str]:
     return [m for m in METHODS if any(m in r.arrays for r in results.values())]
 
 
+def _over_exact(result: Result, error: float | str) -> float:
+    """Return an error, or that of a reference, over that of exact samples."""
+    shown, known = result.scalars["shown"], result.scalars["references"]
+    return (known[error][shown] if isinstance(error, str) else error) / known["exact"][
+        shown
+    ]
+
+
 def _end(result: Result, method: str, cost: str) -> str:
-    """Write the last error over that of exact samples, and whether it still falls.
+    """Write the last error over that of exact samples, or the cost if it still falls.
 
     It does where the last doubling of the cost takes off a tenth or more.
     """
-    exact = result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
     if found is None:
         return ""
-    end, before = found.error[-1] / exact, found.error[-2] / exact
-    falls = "↓" if end < 0.9 * before else ""
-    return f"{end:.1f}×{falls}" if end < 2.95 else f"{end:.0f}×{falls}"
+    if found.error[-1] < 0.9 * found.error[-2]:
+        return f">{_spent(cost, found.cost[-1], '')}"
+    return _times(_over_exact(result, float(found.error[-1])))
+
+
+def _times(factor: float) -> str:
+    """Write how many times as large an error is."""
+    return f"{factor:.1f}×" if factor < 2.95 else f"{factor:.0f}×"
 
 
 def _spent(cost: str, spent: float, end: str) -> str:
     """Write a cost, or how the curve ends that does not come near."""
     if np.isnan(spent):
         return end
-    if cost == "seconds":
-        return _digits(1000 * spent)
-    return f"{spent:,.0f}" if spent < 1e4 else f"{spent / 1000:.0f}k"
+    return _thousands(1000 * spent if cost == "seconds" else spent)
+
+
+def _thousands(value: float) -> str:
+    """Write a count or milliseconds, from a thousand on in thousands."""
+    return _digits(value) if value < 1000 else f"{_digits(value / 1000)}k"
 
 
 def _factor(value: float) -> str:
@@ -399,15 +446,14 @@ def _shaded(
     columns: Sequence[str],
 ) -> None:
     """Draw a table whose entries are darker the nearer their shade, to 2, is to 0."""
-    ax.imshow(shade, cmap="Blues_r", vmin=-0.3, vmax=2.2, aspect="auto")
+    # Never so dark that black is hard to read.
+    ax.imshow(shade, cmap="Blues_r", vmin=-2.2, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
-        # Of the two, the one whose contrast with the shade is the higher.
-        color = "white" if shade[row, column] < 0.4 else "black"
-        kind: Any = {"ha": "center", "va": "center", "fontsize": 10, "color": color}
         weight = "bold" if bold[row, column] else "normal"
-        ax.text(column, row, text, weight=weight, **kind)
-    ax.set_xticks(range(len(columns)), columns, fontsize="small")
-    ax.set_yticks(range(len(rows)), rows)
+        kind: Any = {"ha": "center", "va": "center", "fontsize": 12, "weight": weight}
+        ax.text(column, row, text, **kind | ({"fontsize": 11} if len(text) > 4 else {}))
+    ax.set_xticks(range(len(columns)), columns, fontsize=10)
+    ax.set_yticks(range(len(rows)), rows, fontsize=12)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
