@@ -67,7 +67,7 @@ def test_the_verdict_names_the_methods_that_are_near_and_those_that_overlap(
     question = "js.verdict(given[0], given[1])"
     told = ask(tmp_path, "comparison_curves", question, lines, found)
     assert (told["baseline"], "".join(told["near"])) == expected
-    # The band of B overlaps that of the lowest mean.
+    # The band of B overlaps that of the lowest median.
     assert told["overlap"] == ["A", "B"]
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.energies import BoltzmannMachine, Ising
+from ebmtut.energies import BoltzmannMachine, EnergyFunction, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.metrics import rmse
 from ebmtut.plotting import COLORS, TEXT_WIDTH
@@ -159,14 +159,14 @@ def spin_glass(n: int = 18, strength: float = 3.0) -> BoltzmannMachine:
     return BoltzmannMachine.from_ising(Ising((coupling + coupling.T) / 2))
 
 
-def error_of_products(model: BoltzmannMachine) -> Callable[..., float]:
+def error_of_products(energy: EnergyFunction, n_sites: int) -> Callable[..., float]:
     """Return what measures samples: RMS error of the means of products of two bits.
 
     It takes the samples and, if they have any, their weights of sum 1.
     """
-    p = exact_probabilities(model, model.n_sites).exp()
-    states = enumerate_states(model.n_sites, dtype=torch.double)
-    upper = torch.triu_indices(model.n_sites, model.n_sites)
+    p = exact_probabilities(energy, n_sites).exp()
+    states = enumerate_states(n_sites, dtype=torch.double)
+    upper = torch.triu_indices(n_sites, n_sites)
     exact = (states.T @ (p[:, None] * states))[upper[0], upper[1]]
 
     def error(x: Tensor, weights: Tensor | None = None) -> float:
@@ -192,15 +192,14 @@ def _panel(
     result: Result,
     cost: str,
     error: str | None = None,
-    methods: Sequence[str] | None = None,
 ) -> None:
-    """Draw methods, or all, over one cost, with the baseline and exact samples."""
+    """Draw all methods over one cost, with the baseline and exact samples."""
     shown = error or result.scalars["shown"]
     for kind, values in result.scalars["references"].items():
         if values.get(shown) is not None:
             style = "-" if kind == "exact" else ":"
             ax.axhline(values[shown], color="#888888", ls=style, lw=1.2, zorder=0)
-    for name in methods or result.scalars["methods"]:
+    for name in result.scalars["methods"]:
         found = curve(result, name, cost, error)
         if found is None:
             continue
@@ -263,23 +262,9 @@ def draw(
     evaluations = f"evaluations {_per(next(iter(results.values())))}"
     for ax, cost in zip(axes[-1], costs, strict=True):
         ax.set_xlabel(evaluations if cost == "evaluations" else COSTS[cost])
+        if cost == "seconds":
+            ax.xaxis.set_major_formatter("{x:g}")
     _legend(figure, axes[:, 0])
-    return figure
-
-
-def draw_beside(
-    result: Result,
-    name: str,
-    cost: Sequence[float],
-    error: Sequence[float],
-    methods: Sequence[str] = ("Gibbs", "GWG", "SMC"),
-) -> Figure:
-    """Draw the curve of another method beside stored ones, over evaluations."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
-    _panel(ax, result, "evaluations", methods=methods)
-    ax.plot(cost, error, color=BROWN, marker="p", ms=8, lw=2.5, label=name)
-    ax.set(xlabel=f"evaluations {_per(result)}", ylabel=_measure(result))
-    _legend(figure, [ax])
     return figure
 
 

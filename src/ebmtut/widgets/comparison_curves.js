@@ -36,8 +36,8 @@ export function ranked(problem, cost, asks, budget) {
   return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
 }
 
-// Which methods are near exact samples, by the rule of the page: a mean error of at most
-// twice theirs. And which have bands that overlap that of the lowest mean. `baseline` is
+// Which methods are near exact samples, by the rule of the page: a median error of at most
+// twice theirs. And which have bands that overlap that of the lowest median. `baseline` is
 // true where no method has all its runs below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);

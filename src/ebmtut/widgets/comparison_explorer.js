@@ -132,11 +132,11 @@ function sentence(problem, price, found) {
   const some = near.length > 1;
   if (near.length)
     return `Within ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
-      + `within twice their error: ${some ? "lowest mean " : ""}${error}.`;
+      + `within twice their error: ${some ? "lowest median " : ""}${error}.`;
   const none = problem.lines.exact ? ", but not near exact samples" : "";
   return overlap.length > 1
     ? `Within ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
-      + `lowest mean ${error}.`
+      + `lowest median ${error}.`
     : `Within ${price} ${overlap[0]} is lowest${none}: ${error}.`;
 }
 

@@ -55,7 +55,7 @@ def comparison_explorer(
     curves
         A dictionary for each problem: "name", "measure" (what the error is, and its
         unit in brackets), "per" (what evaluations are counted for), "lines" (levels
-        by name: "exact" for exact samples, where a mean error of at most twice theirs
+        by name: "exact" for exact samples, where a median error of at most twice theirs
         is near; any other is a baseline) and "methods", each with "name", "color",
         "dashed", "asks" (keys of ``filters``) and "points", rows of cost, mean, lowest
         and highest error.
