@@ -137,17 +137,23 @@ def test_the_lowest_last_error_is_chosen():
     assert tried[2][1] is None
 
 
-def test_who_arrives_is_who_comes_near_exact_samples():
-    rows = np.array([[[1, 0.1, 3, 0.5], [2, 0.2, 6, 0.19], [4, 0.4, 12, 0.1]]] * 3)
+@pytest.mark.parametrize(
+    ("errors", "cost"),
+    [([0.5, 0.19, 0.1], 0.2), ([0.1, 0.5, 0.2], 0.4), ([0.1, 1], None)],
+)
+def test_who_arrives_is_who_stays_near_exact_samples(errors, cost):
+    rows = [[2**k, 0.1 * 2**k, 3 * 2**k, error] for k, error in enumerate(errors)]
     scalars = {
         "columns": ["steps", "seconds", "evaluations", "pairs"],
         "shown": "pairs",
         "references": {"exact": {"pairs": 0.1}},
     }
-    arrays = {"Gibbs": rows.astype("float32")}
+    arrays = {"Gibbs": np.array([rows] * 3)}
     result = Result("comparison/x", "full", {}, scalars, arrays)
-    assert comparison.cost_to_arrive(result, "Gibbs", "seconds") == pytest.approx(0.2)
-    assert comparison.cost_to_arrive(result, "Gibbs", "evaluations") == 6
+    found = comparison.cost_to_arrive(result, "Gibbs", "seconds")
+    assert found == (cost and pytest.approx(cost))
+    evaluations = comparison.cost_to_arrive(result, "Gibbs", "evaluations")
+    assert evaluations == (cost and pytest.approx(30 * cost))
 
 
 @pytest.mark.parametrize("file", [*comparison.SAMPLING, *comparison.LEARNING])
@@ -265,20 +271,27 @@ def test_smc_is_never_far_behind():
         assert max(known[m] for known in worst.values()) > 32.5
 
 
-def test_smc_is_ahead_in_seconds_for_other_thresholds():
-    largest = {"seconds": {}, "evaluations": {}}
-    for near in np.arange(1.25, 4.01, 0.25):
+def test_how_far_behind_smc_is_depends_on_what_is_near():
+    own, others = {"seconds": {}, "evaluations": {}}, []
+    for near in np.arange(1.75, 4.01, 0.25):
         for cost, known in arrivals(near).items():
             least = np.min([*known.values()], axis=0)
-            for m, spent in known.items():
-                largest[cost].setdefault(m, []).append((spent / least).max())
-    own = [largest[cost].pop("SMC") for cost in largest]
-    assert [round(max(factors), 1) for factors in own] == [7.6, 12.0]
-    others = [np.min([*factors.values()]) for factors in largest.values()]
-    assert [round(least) for least in others] == [14, 10]
-    # On the RBM all depends on it.
-    coarse, fine = (arrivals(near)["seconds"]["GWG"][5] for near in (2.3, 2))
+            largest = {m: (spent / least).max() for m, spent in known.items()}
+            own[cost][near] = round(float(largest.pop("SMC")), 1)
+            if cost == "seconds":
+                others.append(min(largest.values()))
+    assert {own["seconds"][near] for near in (1.75, 2, 2.25, 2.5)} == {4.8}
+    assert max(own["seconds"].values()) == 7.6 and round(min(others)) == 14
+    found = [own["evaluations"][near] for near in (1.75, 2, 2.25, 2.5, 3, 4)]
+    assert found == [2.1, 2.1, 6.0, 6.0, 12.0, 12.0]
+    # On the RBM GWG soon has a coarse error.
+    coarse, fine = (arrivals(near)["seconds"]["GWG"][5] for near in (2.5, 2))
     assert round(1000 * coarse) == 5 and round(1000 * fine) == 762
+    smc = comparison.load(comparison.SAMPLING)["sampling-rbm"]
+    found = comparison.curve(smc, "SMC", "seconds")
+    exact = smc.scalars["references"]["exact"]["pairs"]
+    at = found.cost == arrivals()["seconds"]["SMC"][5]
+    assert (found.high[at] / exact).round(1) == 3.1
 
 
 def test_firsts_change_with_the_cost_and_with_what_counts_as_near():

@@ -208,7 +208,7 @@ def _panel(
         if len(found.cost) == 1:  # a point alone must stand out of the lines
             line |= {"ms": 10, "mec": "white", "mew": 1.2, "zorder": 5}
         ax.plot(found.cost, found.error, style, **line)
-        ax.fill_between(found.cost, found.low, found.high, color=color, alpha=0.15)
+        ax.fill_between(found.cost, found.low, found.high, color=color, alpha=0.1)
         if name == "flow":
             total = found.cost + training(result)[cost]
             ax.plot(total, found.error, marker, color=color, ms=7, mfc="white")
@@ -271,12 +271,13 @@ def draw(
 def cost_to_arrive(
     result: Result, method: str, cost: str, near: float = NEAR
 ) -> float | None:
-    """Return the first cost at which the error is near that of exact samples."""
+    """Return the cost from which on the error stays near that of exact samples."""
     goal = near * result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
-    if found is None or not (found.error <= goal).any():
+    if found is None or found.error[-1] > goal:
         return None
-    return float(found.cost[np.argmax(found.error <= goal)])
+    far = np.flatnonzero(found.error > goal)
+    return float(found.cost[far[-1] + 1 if len(far) else 0])
 
 
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
@@ -437,7 +438,7 @@ def _shaded(
         weight = "bold" if bold[row, column] else "normal"
         kind: Any = {"ha": "center", "va": "center", "fontsize": 12, "weight": weight}
         ax.text(column, row, text, **kind | ({"fontsize": 11} if len(text) > 4 else {}))
-    ax.set_xticks(range(len(columns)), columns, fontsize=10)
+    ax.set_xticks(range(len(columns)), columns, fontsize=9)
     ax.set_yticks(range(len(rows)), rows, fontsize=12)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
