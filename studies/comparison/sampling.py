@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ebmtut import energies, exact, flows, samplers
+from ebmtut import energies, exact, flows, losses, samplers
 from ebmtut.data import random_graphs
 from ebmtut.energies import BoltzmannMachine, LatticeIsing
 from ebmtut.experiments.comparison import spin_glass
@@ -26,17 +26,17 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
-from studies.comparison import shared
+from studies.comparison import learning, shared
 from studies.comparison.shared import Grid, Options
 
 N_SAMPLES = 1000
-SEEDS = range(6)
+SEEDS = range(12)
 #: CPU seconds after which no longer run is begun.
 BUDGET = 1.0
 #: Optimiser steps of a flow, and its batch.
 N_TRAIN, BATCH = 200, 256
 #: Columns of a curve. Evaluations are those of one sample, the energy as a black box.
-COLUMNS = ("steps", "seconds", "evaluations", "energy", "pairs", "log Z")
+COLUMNS = ("steps", "seconds", "evaluations", "energy", "pairs", "log Z", "ESS")
 
 
 class Samples(NamedTuple):
@@ -51,9 +51,9 @@ class Problem:
     """An energy, and what is known exactly."""
 
     energy: energies.Energy
-    #: The same energy, as PMP and as GWG take it.
-    pairwise: BoltzmannMachine | energies.PairwiseGraph
-    dense: BoltzmannMachine
+    #: The same energy, as PMP and as GWG take it, if it is quadratic.
+    pairwise: BoltzmannMachine | energies.PairwiseGraph | None = None
+    dense: BoltzmannMachine | None = None
     distribution: lattices.EnergyDistribution
     log_partition: float
     #: Means of the bits, and of `statistics`.
@@ -61,7 +61,7 @@ class Problem:
     means: np.ndarray
     #: The error that the page draws: "energy" or "pairs".
     shown: str
-    #: What makes Gibbs sweeps, and what it takes at an inverse temperature.
+    #: Of a quadratic energy: what makes Gibbs sweeps, and its argument at a temperature.
     compiled_gibbs: Callable[..., Tensor]
     tempered: Callable[[float], energies.Energy]
     #: Makes the rates of a flow.
@@ -73,6 +73,10 @@ class Problem:
 
     def sweep(self, x: Tensor, t: float, *, generator: Generator, n: int = 1) -> Tensor:
         """Make Gibbs sweeps at inverse temperature t of the path."""
+        if self.dense is None:
+            chain = samplers.gibbs(AnnealingPath(self.energy).at(t), "systematic")
+            n_moves = n * self.energy.n_sites
+            return samplers.run_chain(chain, x, n_moves, generator=generator).x_final
         return self.compiled_gibbs(self.tempered(t), x, n, generator=generator)
 
     def energy_error(self, found: np.ndarray, log_w: np.ndarray | None = None) -> float:
@@ -108,17 +112,21 @@ class Lattice(Problem):
         levels, p = self.distribution
         p = torch.from_numpy(p)
         pick = torch.multinomial(p, N_SAMPLES, True, generator=generator)
-        return [self.energy_error(levels[pick]), math.nan, math.nan]
+        return [self.energy_error(levels[pick]), math.nan, math.nan, math.nan]
 
 
 class Enumerated(Problem):
-    """A dense model of few bits, all states of which are listed."""
+    """An energy of few bits, all states of which are listed."""
 
-    def __init__(self, model: BoltzmannMachine, n_levels: int = 4000) -> None:
-        self.energy = self.pairwise = self.dense = model
-        self.shown, n = "pairs", model.n_sites
-        self.compiled_gibbs, weight = samplers.boltzmann_gibbs, model.weight.detach()
-        self.tempered = lambda t: BoltzmannMachine(t * weight, t * model.bias.detach())
+    def __init__(
+        self, model: energies.Energy, shown: str = "pairs", n_levels: int = 4000
+    ) -> None:
+        self.energy, self.shown, n = model, shown, model.n_sites
+        if isinstance(model, BoltzmannMachine):
+            self.pairwise = self.dense = model
+            weight, bias = model.weight.detach(), model.bias.detach()
+            self.compiled_gibbs = samplers.boltzmann_gibbs
+            self.tempered = lambda t: BoltzmannMachine(t * weight, t * bias)
         self.network = partial(flows.HollowMLP, n)
         self.log_p = exact.exact_probabilities(model, n)
         self.log_partition = float(exact.exact_log_partition(model, n))
@@ -186,6 +194,19 @@ def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Enumerated:
     return Enumerated(BoltzmannMachine(joint + joint.T, bias))
 
 
+def network(name: str = "2spirals", n_steps: int = 3000) -> Enumerated:
+    """Perceptron of 16 bits, trained by pseudo-likelihood on a density of the plane."""
+    problem, generator = learning.sixteen_bits(name), make_generator(1)
+    model, sample = problem.new_model(generator), problem.data(0)
+    adam = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(n_steps):
+        loss = losses.pseudo_likelihood_loss(model, sample(generator))
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return Enumerated(model.requires_grad_(False), "energy")
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lattice critical": lambda: Lattice(CRITICAL),
     "spin glass": glass,
@@ -193,6 +214,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lattice 0.3": lambda: Lattice(0.3),
     "independent sets": independent_sets,
     "RBM": rbm,
+    "network": network,
 }
 
 
@@ -205,7 +227,11 @@ def gibbs(problem: Problem, n_steps: int, generator: Generator) -> Samples:
 def gwg(problem: Problem, n_steps: int, generator: Generator) -> Samples:
     """T moves of a single bit; an evaluation and a gradient for each."""
     x = problem.start(generator)
-    x = samplers.boltzmann_gwg(problem.dense, x, n_steps, generator=generator)
+    if problem.dense is None:
+        chain = samplers.gwg(problem.energy)
+        x = samplers.run_chain(chain, x, n_steps, generator=generator).x_final
+    else:
+        x = samplers.boltzmann_gwg(problem.dense, x, n_steps, generator=generator)
     return Samples(x, 3 * n_steps)
 
 
@@ -250,7 +276,12 @@ def annealing(
     """T temperatures of annealed importance sampling, or of sequential Monte Carlo."""
     how: Any = {"generator": generator, "resample_below": resample}
     energy: Any = problem.energy
-    found = samplers.boltzmann_annealing(energy, N_SAMPLES, n_steps, **how)
+    if problem.dense is None:
+        moved = AnnealingPath(energy), problem.sweep
+        anneal = partial(samplers.annealed_importance_sampling, *moved)
+    else:
+        anneal = partial(samplers.boltzmann_annealing, energy)
+    found = anneal(N_SAMPLES, n_steps, **how)
     log_weights = found.log_weights + energy.n_sites * math.log(2)
     return Samples(found.x, n_steps * (problem.energy.n_sites + 1), log_weights)
 
@@ -266,12 +297,10 @@ def messages(
 
 @cache
 def trained_flow(problem: Problem, seed: int, rate: float) -> tuple[Any, float]:
-    """Train a flow with Gibbs sweeps in its rollouts; rate 0 is the untrained one."""
+    """Train a flow with Gibbs sweeps in its rollouts."""
     generator = make_generator(seed)
     network = problem.network(width=32, generator=generator)
     flow = flows.Flow(AnnealingPath(problem.energy), network, rates="reversible")
-    if not rate:
-        return flow, 0.0
     more: Any = {"n_warmup": 50, "clip_norm": 1.0, "precision": "float32"}
     configs = FlowConfig(n_time_steps=32), TrainConfig(N_TRAIN, BATCH, rate, **more)
     found = train_flow(flow, *configs, generator=generator, refine=problem.sweep)
@@ -288,8 +317,6 @@ def flow(problem: Problem, n_steps: int, generator: Generator, rate: float) -> S
 
 def training(problem: Problem, rate: float) -> list[tuple[float, float]]:
     """Seconds of training, and evaluations for each of 1,000 samples, by seed."""
-    if not rate:
-        return [(0.0, 0.0) for _ in SEEDS]
     # Rollouts of 128 x 33 states with sweeps, one for 100 steps; a gradient counts
     # twice more.
     n_states = -(-N_TRAIN // 100) * 128 * 33 * 2 + N_TRAIN * BATCH * 3
@@ -307,13 +334,12 @@ METHODS: dict[str, tuple[Callable[..., Samples], int, Grid]] = {
     "SMC": (annealing, 2, {"resample": (0.5,)}),
     "PMP": (messages, 1, {"damping": (0.0, 0.5)}),
     "flow": (flow, 4, {"rate": (2e-3, 6e-3)}),
-    "untrained flow": (flow, 4, {"rate": (0.0,)}),
 }
 LONGEST = 4096
 
 
 def errors(problem: Problem, found: Samples) -> list[float]:
-    """Error of the energy distribution (in standard deviations), of pairs, of log Z."""
+    """Errors of the energies (in standard deviations), pairs and log Z; ESS."""
     weighted = found.log_weights is not None
     log_w = found.log_weights.double().numpy() if weighted else np.zeros(len(found.x))
     weights = np.exp(log_w - log_w.max())
@@ -321,7 +347,9 @@ def errors(problem: Problem, found: Samples) -> list[float]:
     log_z = abs(log_mean - problem.log_partition) if weighted else math.nan
     off = weights / weights.sum() @ problem.statistics(found.x) - problem.means
     apart = problem.energy_error(problem.energy(found.x).double().numpy(), log_w)
-    return [apart, math.sqrt(float(np.mean(off**2))), log_z]
+    ess = weights.sum() ** 2 / (weights**2).sum() / len(weights)
+    rmse = math.sqrt(float(np.mean(off**2)))
+    return [apart, rmse, log_z, ess if weighted else math.nan]
 
 
 def curve(problem: Problem, method: str, options: Options, seed: int) -> np.ndarray:
@@ -352,7 +380,7 @@ def references(problem: Problem) -> dict[str, dict[str, float]]:
         log_base = (x * means.log() + (1 - x) * (1 - means).log()).sum(1)
         log_w = -problem.energy(x).double() - log_base.double()
         plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
-        found["independent bits"].append([*plain[:2], weighted[2]])
+        found["independent bits"].append([*plain[:2], *weighted[2:]])
     return {
         kind: dict(zip(COLUMNS[3:], map(float, np.mean(rows, 0)), strict=True))
         for kind, rows in found.items()
@@ -364,7 +392,11 @@ def study(name: str) -> None:
     problem = PROBLEMS[name]()
     shared.study(
         f"sampling {name}",
-        {method: grid for method, (_, _, grid) in METHODS.items()},
+        {
+            method: grid
+            for method, (_, _, grid) in METHODS.items()
+            if method != "PMP" or problem.pairwise is not None
+        },
         partial(curve, problem),
         {
             "references": references(problem),
@@ -376,7 +408,9 @@ def study(name: str) -> None:
         {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN},
         seeds=SEEDS,
         told=lambda method, options: {
-            "training": training(problem, options.get("rate", 0.0))
+            "training": training(problem, options["rate"])
+            if options.get("rate")
+            else []
         },
     )
 
