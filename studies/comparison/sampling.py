@@ -61,7 +61,7 @@ class Problem:
     means: np.ndarray
     #: The error that the page draws: "energy" or "pairs".
     shown: str
-    #: Of a quadratic energy: what makes Gibbs sweeps, and its argument at a temperature.
+    #: Of a quadratic energy: what makes Gibbs sweeps, and of which model at t.
     compiled_gibbs: Callable[..., Tensor]
     tempered: Callable[[float], energies.Energy]
     #: Makes the rates of a flow.

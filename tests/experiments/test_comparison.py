@@ -220,7 +220,7 @@ def test_methods_can_be_told_apart():
         assert len({comparison.METHODS[name].color for name in names}) == len(names)
 
 
-ROWS = (*[*sampling.METHODS][:-1], "baseline")  # without the untrained flow
+ROWS = (*sampling.METHODS, "baseline")
 
 
 def test_tables_of_arrivals_and_ends_say_what_was_stored():
@@ -230,11 +230,12 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     texts = [text.get_text() for text in in_seconds.texts]
     assert [t.get_text() for t in in_seconds.get_yticklabels()] == [*ROWS]
     n_columns = len(files) + 1
-    assert texts[:n_columns] == ["2.1", "3.8", "4.4", "10", "4.0", "2.7×", ""]
     told = {name: texts[k * n_columns :][:n_columns] for k, name in enumerate(ROWS)}
-    assert told["DMALA"] == ["176", ">1.6k", ">1.5k", "931", "243", "2.2×", ""]
+    assert told["Gibbs"] == ["0.67", "1.4", "1.5", "4.5", "2.0", ">307", "10", ""]
+    assert told["DMALA"] == ["671", ">1.2k", ">1.1k", "341", "162", "642", "187", ""]
+    assert told["PMP"][-2:] == ["", ""]  # which the network does not permit
     # Independent bits, over exact samples.
-    assert told["baseline"] == ["68×", "154×", "570×", "12×", "4×", "7×", ""]
+    assert told["baseline"][3:] == ["12×", "4×", "7×", "197×", ""]
     # No run begins when one has taken a second.
     one_second = 1.0
     for result in comparison.load(files).values():
@@ -251,7 +252,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     }
     assert bold["Gibbs", "independent-sets"] == "144" and ("GWG", "rbm") not in bold
     assert bold["SMC", "lattice-critical"] == "3.2k"
-    assert bold["SMC", "factor"] == "2.1×"
+    assert bold["SMC", "factor"] == "1.9×"
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
     (ax,) = comparison.draw_ends(results).axes
     names = [label.get_text() for label in ax.get_yticklabels()]
@@ -290,10 +291,10 @@ def test_smc_is_never_far_behind():
         assert near == {"SMC", "AIS", "tempering", "GWG"}
         worst[cost] = {m: factors[m] for m in near}
         equal = known["SMC"] / least <= comparison.EQUAL
-        assert equal.sum() == (3 if cost == "seconds" else 6)
-    assert [round(worst[cost].pop("SMC"), 1) for cost in worst] == [4.8, 2.1]
+        assert equal.sum() == (4 if cost == "seconds" else 7)
+    assert [round(worst[cost].pop("SMC"), 1) for cost in worst] == [5.3, 1.9]
     for m in ("AIS", "tempering", "GWG"):
-        assert max(known[m] for known in worst.values()) > 32.5
+        assert max(known[m] for known in worst.values()) > 39
 
 
 def test_how_far_behind_smc_is_depends_on_what_is_near():
@@ -305,49 +306,51 @@ def test_how_far_behind_smc_is_depends_on_what_is_near():
             own[cost][near] = round(float(largest.pop("SMC")), 1)
             if cost == "seconds":
                 others.append(min(largest.values()))
-    assert {own["seconds"][near] for near in (1.75, 2, 2.25, 2.5)} == {4.8}
-    assert max(own["seconds"].values()) == 7.6 and round(min(others)) == 14
-    found = [own["evaluations"][near] for near in (1.75, 2, 2.25, 2.5, 3, 4)]
-    assert found == [2.1, 2.1, 6.0, 6.0, 12.0, 12.0]
-    # On the RBM GWG soon has a coarse error.
-    coarse, fine = (arrivals(near)["seconds"]["GWG"][5] for near in (2.5, 2))
-    assert round(1000 * coarse) == 5 and round(1000 * fine) == 762
-    smc = comparison.load(comparison.SAMPLING)["sampling-rbm"]
-    found = comparison.curve(smc, "SMC", "seconds")
-    exact = smc.scalars["references"]["exact"]["pairs"]
+    assert set(own["seconds"].values()) == {5.3} and round(min(others)) == 20
+    found = [own["evaluations"][near] for near in (1.75, 2, 2.5, 3, 4)]
+    assert found == [1.9, 1.9, 6.0, 12.0, 12.0]
+    rbm = comparison.load(comparison.SAMPLING)["sampling-rbm"]
+    found = comparison.curve(rbm, "SMC", "seconds")
+    exact = rbm.scalars["references"]["exact"]["pairs"]
     at = found.cost == arrivals()["seconds"]["SMC"][5]
     assert (found.high[at] / exact).round(1) == 3.1
 
 
+def test_few_weights_of_ais_dominate_where_smc_is_near():
+    lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
+    near = comparison.cost_to_arrive(lattice, "SMC", "evaluations")
+    assert near == 32 * 101
+    found = comparison.curve(lattice, "AIS", "evaluations", "ESS")
+    assert round(float(1000 * found.error[found.cost == near][0])) == 18
+
+
 def test_firsts_change_with_the_cost_and_with_what_counts_as_near():
     seconds, evaluations = (firsts(known) for known in arrivals().values())
-    assert seconds == ["Gibbs"] * 5 + ["SMC"]
-    assert evaluations == ["DMALA", "SMC", "SMC", "flow", "Gibbs", "SMC"]
+    assert seconds == ["Gibbs"] * 5 + ["SMC", "Gibbs"]
+    assert evaluations == ["Gibbs", "SMC", "SMC", "flow", "Gibbs", "SMC", "Gibbs"]
 
 
 def test_gibbs_sampling_is_first_in_seconds_but_not_in_evaluations():
     costs = arrivals()
     known = {cost: costs[cost]["SMC"] / costs[cost]["Gibbs"] for cost in costs}
-    # Costs within a factor of 2.2 count as equal.
-    assert (known["seconds"][:5] > 2.2).sum() == 3
-    assert [*np.flatnonzero(known["evaluations"] < 1 / 2.2)] == [2, 5]
-    for_one = known["seconds"][:5] / known["evaluations"][:5]
-    assert [round(of(for_one)) for of in (min, max)] == [2, 13]
-    more = 1 / known["evaluations"][:5]
-    assert np.abs(more[[0, 4]] - 1).max() < 0.06
-    assert [round(v, 1) for v in sorted(more[1:4])] == [1.9, 2.0, 4.0]
-    assert round(1 / known["seconds"][2], 1) == 0.3  # at sigma = 0.3
-    results = comparison.load(comparison.SAMPLING).values()
-    start_up = [1000 * np.median(r.arrays["Gibbs"][:, 0, 1]) for r in results]
-    assert min(start_up[:3]) > 1.2 and max(start_up[:3]) < 1.9  # lattices
+    others = [0, 1, 2, 3, 4, 6]  # without the RBM
+    equal = known["seconds"][others] < comparison.EQUAL
+    assert np.array(others)[equal].tolist() == [3, 4, 6]
+    assert [*np.flatnonzero(known["evaluations"] < 1 / comparison.EQUAL)] == [2, 5]
+    *quadratic, network = known["seconds"][others] / known["evaluations"][others]
+    assert [round(of(quadratic)) for of in (min, max)] == [2, 22]
+    assert network < 1.15
+    assert round(1 / known["seconds"][2], 1) == 0.4  # at sigma = 0.3
+    assert round(1 / known["evaluations"][2]) == 8
     rbm = comparison.load(comparison.SAMPLING)["sampling-rbm"]
-    assert rbm.arrays["Gibbs"][:, -1, 0].tolist() == [4096] * 6
+    assert (rbm.arrays["Gibbs"][:, -1, 0] == 4096).all()
     exact = rbm.scalars["references"]["exact"]["pairs"]
-    ends = {m: comparison.curve(rbm, m, "seconds").error / exact for m in rbm.arrays}
-    assert round(ends["Gibbs"][-1], 1) == 2.7
-    assert [round(v, 1) for v in ends["DMALA"][-3:]] == [2.1, 2.1, 2.2]
-    ratio = costs["seconds"]["GWG"][5] / costs["seconds"]["SMC"][5]
-    assert ratio == pytest.approx(46, rel=0.01)
+    end = comparison.curve(rbm, "Gibbs", "seconds").error[-1]
+    assert round(end / exact, 1) == 2.4
+    factors = [
+        costs["seconds"][m][5] / costs["seconds"]["SMC"][5] for m in ("GWG", "DMALA")
+    ]
+    assert [round(factor) for factor in factors] == [44, 108]
 
 
 def test_evaluations_that_the_page_compares():
@@ -355,7 +358,7 @@ def test_evaluations_that_the_page_compares():
     # Estimates of log Z at the cost of the flow with its training, and without.
     flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
     spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
-    assert 20_500 < spent < 21_500 and flow.error[-1] == pytest.approx(0.10, abs=0.005)
+    assert 20_500 < spent < 21_500 and flow.error[-1] == pytest.approx(0.09, abs=0.005)
     for name, wins in (("lattice-critical", 4), ("spin-glass", 0), ("rbm", 0)):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         flow = comparison.curve(result, "flow", "evaluations", "log Z")
@@ -364,10 +367,10 @@ def test_evaluations_that_the_page_compares():
             at_equal_cost = np.interp(flow.cost, annealed.cost, annealed.error)
             assert (flow.error < at_equal_cost).sum() == wins
             late = annealed.cost >= 256 * (result.scalars["n_sites"] + 1)
-            assert annealed.error[late].max() < 0.07
+            assert annealed.error[late].max() < 0.0505
             if name == "lattice-critical":
                 level = np.interp(spent, annealed.cost, annealed.error)
-                assert level == pytest.approx(0.06, abs=0.005)
+                assert 0.04 < level < 0.06
 
 
 def test_losses_take_as_many_steps_as_the_page_says():
@@ -380,14 +383,14 @@ def test_losses_take_as_many_steps_as_the_page_says():
 
 
 def test_enumeration_costs_as_much_as_smc_and_less_than_training_the_flow():
-    for name in ("rbm", "spin-glass", "independent-sets"):
+    for name in ("rbm", "spin-glass", "independent-sets", "network"):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         listing = 2 ** result.scalars["n_sites"] / 1000
-        assert round(listing) == (131 if name == "rbm" else 262)
+        assert round(listing) == {"rbm": 131, "network": 66}.get(name, 262)
         smc = comparison.cost_to_arrive(result, "SMC", "evaluations")
         assert 1 / 2.2 < smc / listing < 2.2  # counts as equal
         spent = comparison.training(result)["evaluations"] * sampling.N_SAMPLES
-        assert 3.2e6 < spent < 3.45e6 and 2 ** result.scalars["n_sites"] <= 262_144
+        assert 3e6 < spent < 3.45e6 and 2 ** result.scalars["n_sites"] <= 262_144
 
 
 def ranked(ends):

@@ -27,8 +27,8 @@ def test_methods_are_ranked_by_their_error_at_the_cost(asks, names, tmp_path):
     found = {row["name"]: row for row in page["found"]}
     assert "".join(found) == names
     # The longest run of A within the cost is the first.
-    kept = [found["A"][key] for key in ("error", "low", "high")]
-    assert kept == POINTS["A"][0][1:]
+    kept = [found["A"][key] for key in ("error", "low", "high", "stays")]
+    assert kept == [*POINTS["A"][0][1:], 0.8]
     assert found["A"]["ended"] is None
     assert "B" not in found or found["B"]["ended"] == 2
 
@@ -50,9 +50,10 @@ BANDS = {"A": (0.2, 0.1, 0.3), "B": (0.35, 0.25, 0.5), "C": (0.5, 0.4, 0.6)}
     ("lines", "expected"),
     [
         ({}, (False, "")),
-        ({"exact": 0.1}, (False, "A")),  # a mean of twice the exact error is near
+        ({"exact": 0.1}, (False, "A")),  # a median of twice the exact error is near
         ({"exact": 0.15}, (False, "A")),  # a low end of a band is not
         ({"exact": 0.18}, (False, "AB")),
+        ({"exact": 0.25}, (False, "AB")),  # C is, but does not stay
         ({"exact": 0.05, "independent bits": 0.31}, (False, "")),
         ({"baseline": 0.3}, (True, "")),  # a run of A is not below it
     ],
@@ -62,8 +63,10 @@ def test_the_verdict_names_the_methods_that_are_near_and_those_that_overlap(
 ):
     keys = ("error", "low", "high")
     found = [
-        {"name": n, **dict(zip(keys, band, strict=True))} for n, band in BANDS.items()
+        {"name": n, **dict(zip(keys, band, strict=True)), "stays": band[0]}
+        for n, band in BANDS.items()
     ]
+    found[2]["stays"] = 0.51
     question = "js.verdict(given[0], given[1])"
     told = ask(tmp_path, "comparison_curves", question, lines, found)
     assert (told["baseline"], "".join(told["near"])) == expected

@@ -30,6 +30,7 @@ SAMPLING = {
     "sampling-spin-glass": "spin glass",
     "sampling-independent-sets": "independent sets",
     "sampling-rbm": "RBM",
+    "sampling-network": "network",
 }
 LEARNING = {
     "learning-couplings-critical": "couplings, critical",
@@ -46,6 +47,7 @@ COLUMNS = {
     "sampling-spin-glass": "spin\nglass",
     "sampling-independent-sets": "sets",
     "sampling-rbm": "RBM",
+    "sampling-network": "net-\nwork",
     "learning-couplings-critical": "couplings\nRMSE",
     "learning-digits": "digits\nNLL",
     "learning-16-bits-checkerboard": "16 bits\nKL",
@@ -85,7 +87,6 @@ METHODS: Mapping[str, Method] = {
     "SMC": Method(OKABE_ITO["black"], "P", asks=("values", "gradient", "log Z")),
     "PMP": Method(WINE, "X", "--"),
     "flow": Method(COLORS["DNFS"], "*", asks=("log Z",)),
-    "untrained flow": Method(COLORS["null"], "<", "-.", ("log Z",)),
     "ED-Bern": Method(COLORS["ED-Bern"], "o", asks=("gradient", "no chains", "few")),
     "ED-Gauss": Method(INDIGO, "p", asks=("gradient", "no chains", "few")),
     "ED-Grid": Method(COLORS["ED-Grid"], "d", asks=("gradient", "no chains")),
@@ -303,8 +304,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         methods = [
             m
             for m in _methods(results)
-            if m != "untrained flow"
-            and any(curve(r, m, cost) for r in results.values())
+            if any(curve(r, m, cost) for r in results.values())
         ]
         found = [
             [cost_to_arrive(r, m, cost) or np.nan for r in results.values()]

@@ -1,9 +1,12 @@
 // Arithmetic of the curves of error over cost: ranges, filters, and who is best where.
 
-// Mean, lowest and highest error of the longest run within a cost: null before the first.
+// Median, lowest and highest error of the longest run within a cost, and the largest
+// median from there on: null before the first.
 export function errorsAt(points, cost) {
   const within = (points || []).filter(([x]) => x <= cost * (1 + 1e-9));
-  return within.length ? within[within.length - 1].slice(1) : null;
+  if (!within.length) return null;
+  const later = points.slice(within.length - 1).map(([, error]) => error);
+  return [...within[within.length - 1].slice(1), Math.max(...later)];
 }
 
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>
@@ -28,22 +31,22 @@ export function ranked(problem, cost, asks, budget) {
   const found = methods.flatMap(({ name, points }) => {
     const errors = errorsAt(points[cost], at);
     if (!errors) return [];
-    const [error, low, high] = errors;
+    const [error, low, high, stays] = errors;
     const last = points[cost][points[cost].length - 1][0];
-    return [{ name, error, low, high, ended: last < at ? last : null }];
+    return [{ name, error, low, high, stays, ended: last < at ? last : null }];
   });
   found.sort((a, b) => a.error - b.error);
   return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
 }
 
-// Which methods are near exact samples, by the rule of the page: a median error of at most
-// twice theirs. And which have bands that overlap that of the lowest median. `baseline` is
+// Which methods are near exact samples, by the rule of the page: their median error stays
+// within twice theirs. And which have bands that overlap that of the lowest median. `baseline` is
 // true where no method has all its runs below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ high }) =>
     Object.values(baselines).every((level) => high < level));
-  const near = found.filter(({ error }) => error <= 2 * exact);
+  const near = found.filter(({ stays }) => stays <= 2 * exact);
   const overlap = found.filter(({ low }) => low <= found[0].high);
   return { baseline, near: names(near), overlap: names(overlap) };
 }
