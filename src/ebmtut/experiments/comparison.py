@@ -289,7 +289,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     the largest factor over the cheapest sampler, the last row the error of independent
     bits, or what enumeration takes.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
+    figure, axes = plt.subplots(2, 1, figsize=(1.1 * WIDTH, 8.4))
     sizes = [r.scalars["n_sites"] for r in results.values()]
     base = [_over_exact(r, "independent bits") for r in results.values()]
     known = {
@@ -436,8 +436,9 @@ def _shaded(
     ax.imshow(shade, cmap="Blues_r", vmin=-2.2, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
         weight = "bold" if bold[row, column] else "normal"
-        kind: Any = {"ha": "center", "va": "center", "fontsize": 12, "weight": weight}
-        ax.text(column, row, text, **kind | ({"fontsize": 11} if len(text) > 4 else {}))
+        size = 12 if len(text) < 4 else 11 if len(text) < 5 else 10
+        kind: Any = {"ha": "center", "va": "center", "fontsize": size, "weight": weight}
+        ax.text(column, row, text, **kind)
     ax.set_xticks(range(len(columns)), columns, fontsize=9)
     ax.set_yticks(range(len(rows)), rows, fontsize=12)
     ax.tick_params(length=0)
