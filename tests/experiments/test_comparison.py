@@ -252,7 +252,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     }
     assert bold["Gibbs", "independent-sets"] == "144" and ("GWG", "rbm") not in bold
     assert bold["SMC", "lattice-critical"] == "3.2k"
-    assert bold["SMC", "factor"] == "1.9×"
+    assert bold["SMC", "factor"] == "1.9"
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
     (ax,) = comparison.draw_ends(results).axes
     names = [label.get_text() for label in ax.get_yticklabels()]
@@ -347,18 +347,15 @@ def test_gibbs_sampling_is_first_in_seconds_but_not_in_evaluations():
     exact = rbm.scalars["references"]["exact"]["pairs"]
     end = comparison.curve(rbm, "Gibbs", "seconds").error[-1]
     assert round(end / exact, 1) == 2.4
-    factors = [
-        costs["seconds"][m][5] / costs["seconds"]["SMC"][5] for m in ("GWG", "DMALA")
-    ]
-    assert [round(factor) for factor in factors] == [44, 108]
 
 
 def test_evaluations_that_the_page_compares():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
-    # Estimates of log Z at the cost of the flow with its training, and without.
+    # Estimates of log Z at the costs of the flow with its training, and without.
     flow = comparison.curve(lattice, "flow", "evaluations", "log Z")
-    spent = flow.cost[-1] + comparison.training(lattice)["evaluations"]
-    assert 20_500 < spent < 21_500 and flow.error[-1] == pytest.approx(0.09, abs=0.005)
+    with_training = flow.cost + comparison.training(lattice)["evaluations"]
+    assert [round(of(with_training), -3) for of in (min, max)] == [18_000, 21_000]
+    assert [f"{of(flow.error):.2f}" for of in (min, max)] == ["0.04", "0.18"]
     for name, wins in (("lattice-critical", 4), ("spin-glass", 0), ("rbm", 0)):
         result = comparison.load(comparison.SAMPLING)[f"sampling-{name}"]
         flow = comparison.curve(result, "flow", "evaluations", "log Z")
@@ -369,8 +366,8 @@ def test_evaluations_that_the_page_compares():
             late = annealed.cost >= 256 * (result.scalars["n_sites"] + 1)
             assert annealed.error[late].max() < 0.0505
             if name == "lattice-critical":
-                level = np.interp(spent, annealed.cost, annealed.error)
-                assert 0.04 < level < 0.06
+                level = np.interp(with_training, annealed.cost, annealed.error)
+                assert 0.035 < level.min() < level.max() < 0.065
 
 
 def test_losses_take_as_many_steps_as_the_page_says():
@@ -463,3 +460,16 @@ def test_the_learning_rate_of_every_loss_was_found_between_others():
         for told in result.scalars["methods"].values():
             rates = [options["rate"] for options, _ in told["tried"]]
             assert min(rates) < told["options"]["rate"] < max(rates)
+
+
+def test_the_table_of_thresholds_has_the_largest_factors():
+    results = comparison.load(comparison.SAMPLING)
+    rows = {row[0]: row[1:] for row in comparison.thresholds_table(results).rows}
+    dash = "\u2013"
+    assert rows["1.5×"] == (dash, dash, "148 / 12", dash)
+    assert rows["2×"] == ("5.3 / 1.9", "39 / 64", "148 / 24", "339 / 43")
+    assert rows["4×"][0] == "5.3 / 12"
+    # Near on the RBM at 2.5 times, in milliseconds; Gibbs sampling never at twice.
+    coarse = arrivals(2.5)["seconds"]
+    assert [round(1000 * coarse[m][5]) for m in ("GWG", "DMALA")] == [2, 11]
+    assert arrivals()["seconds"]["Gibbs"][5] == np.inf

@@ -18,7 +18,7 @@ from ebmtut.metrics import rmse
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
-from ebmtut.results import Result, load_result
+from ebmtut.results import Cell, Result, Table, load_result
 from ebmtut.states import enumerate_states
 
 STUDIES = Path(__file__).parents[3] / "studies"
@@ -281,6 +281,44 @@ def cost_to_arrive(
     return float(found.cost[far[-1] + 1 if len(far) else 0])
 
 
+def thresholds_table(
+    results: Mapping[str, Result],
+    methods: Sequence[str] = ("SMC", "AIS", "tempering", "GWG"),
+    nears: Sequence[float] = (1.5, 2, 2.5, 3, 4),
+) -> Table:
+    """Largest factors over the cheapest sampler, in seconds and in evaluations."""
+    columns: dict[str, list[Cell]] = {"near": [f"{near:g}×" for near in nears]}
+    factors = [
+        [_largest_factors(results, cost, near) for cost in COSTS] for near in nears
+    ]
+    for m in methods:
+        columns[m] = [
+            None
+            if np.isinf([of[m] for of in both]).any()
+            else " / ".join(_digits(of[m]) for of in both)
+            for both in factors
+        ]
+    return Table(
+        columns,
+        caption="Largest factor over the cheapest sampler, in seconds / evaluations; "
+        "a dash: not near everywhere.",
+    )
+
+
+def _largest_factors(
+    results: Mapping[str, Result], cost: str, near: float
+) -> dict[str, float]:
+    """Factor of each sampler over the cheapest, on the problem where it is largest."""
+    spent = {
+        m: np.array(
+            [cost_to_arrive(r, m, cost, near) or np.inf for r in results.values()]
+        )
+        for m in _methods(results)
+    }
+    least = np.min([*spent.values()], axis=0)
+    return {m: float((of / least).max()) for m, of in spent.items()}
+
+
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
@@ -406,9 +444,7 @@ def _thousands(value: float) -> str:
 
 def _factor(value: float) -> str:
     """Write a factor, if there is one."""
-    return (
-        "" if np.isnan(value) else f"{value:#.2g}×" if value < 10 else f"{value:.0f}×"
-    )
+    return "" if np.isnan(value) else _digits(value)
 
 
 def _written(error: float) -> str:
