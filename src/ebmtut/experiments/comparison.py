@@ -283,7 +283,7 @@ def cost_to_arrive(
 
 def thresholds_table(
     results: Mapping[str, Result],
-    methods: Sequence[str] = ("SMC", "AIS", "tempering", "GWG"),
+    methods: Sequence[str] = ("SMC", "AIS", "GWG", "Gibbs"),
     nears: Sequence[float] = (1.5, 2, 2.5, 3, 4),
 ) -> Table:
     """Largest factors over the cheapest sampler, in seconds and in evaluations."""
@@ -477,7 +477,7 @@ def _shaded(
         ax.text(column, row, text, **kind)
     ax.set_xticks(range(len(columns)), columns, fontsize=9)
     ax.set_yticks(range(len(rows)), rows, fontsize=12)
-    ax.tick_params(length=0)
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
     for spine in ax.spines.values():
         spine.set_visible(False)
 
