@@ -309,14 +309,25 @@ def _largest_factors(
     results: Mapping[str, Result], cost: str, near: float
 ) -> dict[str, float]:
     """Factor of each sampler over the cheapest, on the problem where it is largest."""
-    spent = {
-        m: np.array(
+    methods = _methods(results)
+    spent = _arrivals(results, methods, cost, near)
+    worst = (spent / spent.min(0)).max(1)
+    return dict(zip(methods, map(float, worst), strict=True))
+
+
+def _arrivals(
+    results: Mapping[str, Result],
+    methods: Sequence[str],
+    cost: str,
+    near: float = NEAR,
+) -> np.ndarray:
+    """Tell what each method (row) spends until it is near, infinite if it never is."""
+    return np.array(
+        [
             [cost_to_arrive(r, m, cost, near) or np.inf for r in results.values()]
-        )
-        for m in _methods(results)
-    }
-    least = np.min([*spent.values()], axis=0)
-    return {m: float((of / least).max()) for m, of in spent.items()}
+            for m in methods
+        ]
+    )
 
 
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
@@ -344,18 +355,15 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
             for m in _methods(results)
             if any(curve(r, m, cost) for r in results.values())
         ]
-        found = [
-            [cost_to_arrive(r, m, cost) or np.nan for r in results.values()]
-            for m in methods
-        ]
-        spent = np.array(found)
+        spent = _arrivals(results, methods, cost)
         ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
         texts = np.vectorize(partial(_spent, cost))(spent, ends)
-        factor = spent / np.nanmin(spent, axis=0)
-        worst = factor.max(1, keepdims=True)  # NaN where one is
+        factor = spent / spent.min(0)
+        worst = factor.max(1, keepdims=True)
         texts = np.hstack([texts, np.vectorize(_factor)(worst)])
         shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
-        bold = np.hstack([factor <= EQUAL, worst <= np.nanmin(worst)])
+        shade[np.isinf(shade)] = np.nan
+        bold = np.hstack([factor <= EQUAL, worst <= worst.min()])
         blank = np.full_like(shade[:1], np.nan)
         _shaded(
             ax,
@@ -432,7 +440,7 @@ def _times(factor: float) -> str:
 
 def _spent(cost: str, spent: float, end: str) -> str:
     """Write a cost, or how the curve ends that does not come near."""
-    if np.isnan(spent):
+    if np.isinf(spent):
         return end
     return _thousands(1000 * spent if cost == "seconds" else spent)
 
@@ -444,7 +452,7 @@ def _thousands(value: float) -> str:
 
 def _factor(value: float) -> str:
     """Write a factor, if there is one."""
-    return "" if np.isnan(value) else _digits(value)
+    return "" if np.isinf(value) else _digits(value)
 
 
 def _written(error: float) -> str:

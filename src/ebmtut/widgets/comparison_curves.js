@@ -40,8 +40,8 @@ export function ranked(problem, cost, asks, budget) {
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. And which have bands that overlap that of the lowest median. `baseline` is
-// true where no method has all its runs below the baseline.
+// within twice theirs. And which have bands that overlap that of the lowest median.
+// `baseline` is true where no method has all its runs below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ high }) =>

@@ -69,7 +69,7 @@ function draw(canvas, problem, { cost, asks, budget }) {
     context.globalAlpha = 1;
     context.setLineDash(method.dashed ? [14, 8] : []);
     context.beginPath();
-    for (const [v, mean] of points) context.lineTo(across(v), down(mean));
+    for (const [v, median] of points) context.lineTo(across(v), down(median));
     context.lineWidth = 4;
     context.stroke();
     // A hollow mark where the longest run ended.

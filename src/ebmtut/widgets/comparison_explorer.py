@@ -57,8 +57,8 @@ def comparison_explorer(
         unit in brackets), "per" (what evaluations are counted for), "lines" (levels
         by name: "exact" for exact samples, where a median error of at most twice theirs
         is near; any other is a baseline) and "methods", each with "name", "color",
-        "dashed", "asks" (keys of ``filters``) and "points", rows of cost, mean, lowest
-        and highest error.
+        "dashed", "asks" (keys of ``filters``) and "points", rows of cost, median,
+        lowest and highest error.
     filters, problem
         Words of each filter, and which problem is shown first.
     """
