@@ -41,6 +41,25 @@ def test_flips_against_enumeration(energy):
         assert torch.allclose(got, want, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_only_the_asked_sites_are_evaluated(n_states):
+    table, sites = normal(n_states**4), torch.tensor([False, True, False, True])
+    seen = []
+
+    def energy(x):
+        seen.append(len(x))
+        return table[states_to_index(x, n_states=n_states)]
+
+    x = enumerate_states(4, n_states=n_states)
+    full = neighbor_log_ratios(energy, x, n_states=n_states)
+    n_full, seen = sum(seen), []
+    part = neighbor_log_ratios(energy, x, n_states=n_states, sites=sites)
+    assert torch.equal(part[:, sites], full[:, sites])
+    assert not part[:, ~sites].any()
+    assert sum(seen) == len(x) * (1 + 2 * (n_states - 1))
+    assert n_full == len(x) * (1 + 4 * (n_states - 1))
+
+
 def test_gradients_flow_to_parameters():
     energy = random_ising(4)
     energy.coupling.requires_grad_()

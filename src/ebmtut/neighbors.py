@@ -8,7 +8,7 @@ evaluated; the first-order Taylor expansion costs one gradient.
 from typing import Annotated
 
 import torch
-from jaxtyping import Float, Real
+from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from ebmtut.checks import Count, Range, checked
@@ -26,6 +26,7 @@ def neighbor_log_ratios(
     *,
     n_states: Annotated[int, Range(low=2)] = 2,
     chunk: Count = 2**15,
+    sites: Bool[Tensor, " n_sites"] | None = None,
 ) -> Float[Tensor, "batch n_sites"] | Float[Tensor, "batch n_sites n_states"]:
     """Exact log p(y) - log p(x) for all y that differ from x at one site.
 
@@ -35,6 +36,8 @@ def neighbor_log_ratios(
         Its method `flip_log_ratios(x)`, where it has one, gives the answer for bits.
     n_states, chunk
         States of a site; most neighbours evaluated at once.
+    sites
+        Where the ratios are needed; elsewhere they may be zero. None: everywhere.
 
     Returns
     -------
@@ -58,6 +61,8 @@ def neighbor_log_ratios(
     here = energy(x)
     pieces = []
     moves = torch.arange(x.numel() * n_moves, device=x.device)
+    if sites is not None:
+        moves = moves[sites.to(x.device)[moves // n_moves % n_sites]]
     for index in torch.split(moves, chunk):
         row = index // (n_sites * n_moves)
         site = index // n_moves % n_sites
@@ -67,7 +72,10 @@ def neighbor_log_ratios(
         at = torch.arange(len(index), device=x.device), site
         y[at] = (y[at] + shift) % n_states
         pieces.append(here[row] - energy(y))
-    ratios = torch.cat(pieces).reshape(batch, n_sites, n_moves)
+    ratios = torch.cat(pieces)
+    if sites is not None:
+        ratios = ratios.new_zeros(x.numel() * n_moves).index_put((moves,), ratios)
+    ratios = ratios.reshape(batch, n_sites, n_moves)
     if n_states == 2:
         return ratios.squeeze(-1)
     shift = torch.arange(1, n_states, device=x.device)

@@ -490,6 +490,12 @@ def _shaded(
         spine.set_visible(False)
 
 
+def filters(results: Mapping[str, Result]) -> dict[str, str]:
+    """Return the `ASKS` that some method of these problems meets."""
+    met = {asked for name in _methods(results) for asked in METHODS[name].asks}
+    return {asked: words for asked, words in ASKS.items() if asked in met}
+
+
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     """Return what the widget draws, a dictionary for each problem."""
     names, problems = SAMPLING | LEARNING, []

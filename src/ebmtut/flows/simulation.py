@@ -96,7 +96,7 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     @torch.no_grad()
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         for sites in classes:
-            log_ratios = path.log_ratios(x, t)
+            log_ratios = path.log_ratios(x, t, sites)
             if is_binary:
                 flip = bernoulli(log_ratios.sigmoid(), generator=generator)
                 new = (x - flip).abs()

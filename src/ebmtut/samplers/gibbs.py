@@ -144,7 +144,7 @@ def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> 
         x = state.x
         acceptance = torch.ones_like(x[:, 0])
         for sites in classes:
-            chance = torch.sigmoid(neighbor_log_ratios(energy, x))
+            chance = torch.sigmoid(neighbor_log_ratios(energy, x, sites=sites))
             acceptance = torch.where(chance.isnan().any(1), torch.nan, acceptance)
             flip = bernoulli(chance, generator=generator)
             x = torch.where(sites.to(x.device), (x - flip).abs(), x)
