@@ -103,6 +103,7 @@ def _add_flipped_rows(sites, counts, s, drawn, share, found):  # type: ignore[no
     n_models, batch, n_draws = drawn.shape
     n_sites = s.shape[1]
     middle = np.empty(n_sites, s.dtype)
+    minus_two = np.float32(-2)  # an integer would make the products float64
     for k in range(n_models):
         for b in range(batch):
             for d in range(n_draws):
@@ -112,6 +113,6 @@ def _add_flipped_rows(sites, counts, s, drawn, share, found):  # type: ignore[no
                 for i in flipped:
                     middle[i] = 0
                 for i in flipped:
-                    row, weight = found[k, i], -2 * s[b, i] * share[k, b, d]
+                    row, weight = found[k, i], minus_two * s[b, i] * share[k, b, d]
                     for j in range(n_sites):
                         row[j] += weight * middle[j]
