@@ -211,6 +211,16 @@ def test_evaluations_of_training_are_those_for_a_thousand_samples(glass, monkeyp
     assert sampling.training(glass, 0.1) == [(2.0, spent)] * len(sampling.SEEDS)
 
 
+@pytest.mark.parametrize("files", [comparison.SAMPLING, comparison.LEARNING])
+def test_the_filters_of_a_page_are_those_that_a_method_meets(files):
+    results = comparison.load(files)
+    met = {a for r in results.values() for m in r.arrays for a in ASKED[m]}
+    assert set(comparison.filters(results)) == met < set(comparison.ASKS)
+
+
+ASKED = {name: method.asks for name, method in comparison.METHODS.items()}
+
+
 def test_methods_can_be_told_apart():
     looks = [(m.color, m.marker) for m in comparison.METHODS.values()]
     assert len(set(looks)) == len(looks)
@@ -316,6 +326,16 @@ def test_how_far_behind_smc_is_depends_on_what_is_near():
     assert (found.high[at] / exact).round(1) == 3.1
 
 
+def test_smc_needs_few_temperatures():
+    results = comparison.load(comparison.SAMPLING).values()
+    found = [
+        comparison.cost_to_arrive(result, "SMC", "evaluations")
+        / (result.scalars["n_sites"] + 1)
+        for result in results
+    ]
+    assert (min(found), max(found)) == (2, 32)
+
+
 def test_few_weights_of_ais_dominate_where_smc_is_near():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
     near = comparison.cost_to_arrive(lattice, "SMC", "evaluations")
@@ -416,6 +436,10 @@ def test_the_best_loss_depends_on_the_energy():
     last = [{m: end.error[-1] for m, end in of.items()} for of in ends]
     _, digits, bits, _, plane = last
     assert round(digits["PL"] - digits["CD"], 1) == 0.3
+    pl, cd = ends[1]["PL"], ends[1]["CD"]
+    crossing = cd.cost[np.argmax(cd.error < pl.error)]
+    assert 0.6 < pl.cost[np.argmax(cd.error < pl.error) - 1] < crossing < 1.3
+    assert sorted(last[0], key=last[0].get)[:3] == ["PCD", "PMP", "ED-Grid"]
     assert bits.pop("PCD") == pytest.approx(math.log(2), abs=0.01)
     assert 0.4 < bits.pop("CD") < 0.5 and max(bits.values()) < 0.13
     board = comparison.load(comparison.LEARNING)["learning-16-bits-checkerboard"]

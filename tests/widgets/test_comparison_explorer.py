@@ -77,6 +77,9 @@ def test_the_verdict_names_the_methods_that_are_near_and_those_that_overlap(
 def test_it_shows_the_problem_that_is_asked_for() -> None:
     widget = comparison_explorer([PROBLEM], {"x": "words"}, "p")
     assert (widget.problem, widget.cost, widget.asks) == ("p", "seconds", "")
+    assert comparison_explorer([PROBLEM], {}, "p", budget=1.0).budget == 1
+    with pytest.raises(InputError, match="budget"):
+        comparison_explorer([PROBLEM], {}, "p", budget=2.0)
     with pytest.raises(InputError, match="problem must be"):
         comparison_explorer([PROBLEM], {}, "q")
     with pytest.raises(InputError, match="curves"):

@@ -123,7 +123,7 @@ function legend(canvas, problem, { cost, asks }, found) {
 
 // Who is near exact samples, whose bands overlap the lowest, or that nobody beats the
 // baseline.
-function sentence(problem, price, found) {
+function sentence(problem, price, found, total) {
   if (!found.length) return `No method of this choice has a run of ${price}.`;
   const [what, unit = ""] = problem.measure.split(/ \[|\]/);
   const error = `${what} ${told(found[0].error)} ${unit}`.trim();
@@ -133,7 +133,9 @@ function sentence(problem, price, found) {
   if (near.length)
     return `Within ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
       + `within twice their error: ${some ? "lowest median " : ""}${error}.`;
-  const none = problem.lines.exact ? ", but not near exact samples" : "";
+  const left = total - found.length;
+  const none = (problem.lines.exact ? ", but not near exact samples" : "")
+    + (left ? `, of ${found.length} of ${total} methods that have run` : "");
   return overlap.length > 1
     ? `Within ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
       + `lowest median ${error}.`
@@ -153,9 +155,9 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel("error over cost; hollow: the longest run; grey dots: baseline; "
-    + "grey line: exact samples (samplers only)");
-  const names = panel("methods, best first, by the longest run within the budget");
+  const plot = panel(`error over cost; grey dots: baseline${
+    curves.some(({ lines }) => lines.exact) ? ", line: exact samples" : ""}`);
+  const names = panel("best first, by the longest run in the budget");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);
@@ -178,7 +180,8 @@ function render({ model: state, el }) {
     draw(plot, problem, now);
     legend(names, problem, now, found);
     const price = `${plain(at)} ${priced(problem, cost)}`;
-    line.textContent = minus(sentence(problem, price, found));
+    line.textContent = minus(sentence(problem, price, found,
+      chosen(problem, cost, asks).length));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
       `${who} ${told(error)}`).join(", "));

@@ -6,7 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from ebmtut.checks import check_choice, check_range, checked
+from ebmtut.checks import Probability, check_choice, check_range, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["ComparisonExplorer", "comparison_explorer"]
@@ -46,7 +46,10 @@ class ComparisonExplorer(anywidget.AnyWidget):
 
 @checked
 def comparison_explorer(
-    curves: Sequence[Mapping[str, Any]], filters: Mapping[str, str], problem: str
+    curves: Sequence[Mapping[str, Any]],
+    filters: Mapping[str, str],
+    problem: str,
+    budget: Probability = 0.5,
 ) -> ComparisonExplorer:
     """Make the widget.
 
@@ -59,11 +62,12 @@ def comparison_explorer(
         is near; any other is a baseline) and "methods", each with "name", "color",
         "dashed", "asks" (keys of ``filters``) and "points", rows of cost, median,
         lowest and highest error.
-    filters, problem
-        Words of each filter, and which problem is shown first.
+    filters, problem, budget
+        Words of each filter; which problem is shown first, and where the vertical line
+        stands at first, from 0 to 1 of the axis.
     """
     check_range("len(curves)", len(curves), low=1, integer=True)
     check_choice("problem", problem, tuple(c["name"] for c in curves))
     return ComparisonExplorer(
-        curves=list(curves), filters=dict(filters), problem=problem
+        curves=list(curves), filters=dict(filters), problem=problem, budget=budget
     )
