@@ -155,9 +155,7 @@ class AnnealingPath:
         check_shape("x", x, (None, self.n_sites))
         if self.ratios == "taylor":
             return taylor_log_ratios(self.target, x)
-        return neighbor_log_ratios(
-            self.target, x, n_states=self.n_states, sites=sites
-        )
+        return neighbor_log_ratios(self.target, x, n_states=self.n_states, sites=sites)
 
     def log_ratios(
         self,

@@ -264,7 +264,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     assert bold["SMC", "lattice-critical"] == "3.2k"
     assert bold["SMC", "factor"] == "1.9"
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
-    (ax,) = comparison.draw_ends(results).axes
+    ax, below = comparison.draw_ends(results).axes
     names = [label.get_text() for label in ax.get_yticklabels()]
     ends = {names[t.get_position()[1]]: t for t in ax.texts if t.get_position()[0] == 0}
     found = [ends[m].get_text() for m in ("PCD", "CD", "ED-Bern", "baseline")]
@@ -272,6 +272,10 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     assert [m for m, t in ends.items() if t.get_weight() == "bold"] == ["PCD"]
     bold = [t.get_text() for t in ax.texts if t.get_weight() == "bold"]
     assert bold == ["17.9", "0.023", "18.1"]  # CD and PCD cannot be distinguished
+    *_, couplings, digits = [text.get_text() for text in below.texts]
+    assert (couplings, digits) == ("14", "18")  # millions of evaluations
+    bold = [t.get_text() for t in below.texts if t.get_weight() == "bold"]
+    assert bold == ["18.0", "0.023"]  # CD on the digits, PCD on the couplings
 
 
 def arrivals(near=comparison.NEAR):
@@ -482,6 +486,35 @@ def test_in_evaluations_the_order_of_the_losses_changes():
     assert round(stop / 1e6, 1) == 2.1
     assert at(wide, 2.2e6)[0][1] == longest(wide, 2.2e6) == "CD"
     assert at(digits, 5e6)[0][1] == longest(digits, 5e6) == "PL"
+
+
+def test_on_networks_the_order_of_losses_is_another_in_evaluations():
+    for name in ("16-bits-checkerboard", "32-bits-2spirals", "plane-checkerboard"):
+        result = comparison.load([f"learning-{name}"])[f"learning-{name}"]
+        known = {m: comparison.curve(result, m, "evaluations") for m in result.arrays}
+        n = comparison._shared_evaluations(result)
+        after = {m: comparison._after(result, m, "evaluations", n) for m in known}
+        best = min(after.values())
+        # The range of CD meets that of the best; after ten seconds it does not.
+        assert after["CD"][1] <= best[2]
+        ends = [comparison._after(result, m, "seconds", np.inf) for m in known]
+        assert comparison._after(result, "CD", "seconds", np.inf)[1] > min(ends)[2]
+        if "bits" in name:
+            made = {m: of.cost[-1] for m, of in known.items()}
+            chains = made.pop("CD"), made.pop("PCD")
+            assert min(made.values()) / max(chains) > 4.5
+            assert max(made.values()) / min(chains) < 9.0
+
+
+def test_errors_between_runs_follow_powers_of_the_cost():
+    rows = [[2**k, 2.0**k, 4.0**k, 8.0**-k] for k in range(4)]
+    columns = ["steps", "seconds", "evaluations", "error"]
+    scalars = {"columns": columns, "shown": "error"}
+    result = Result("comparison/x", "full", {}, scalars, {"CD": np.array([rows] * 3)})
+    found = comparison._after(result, "CD", "evaluations", 4**1.5)
+    assert found == pytest.approx([8**-1.5] * 3)
+    assert comparison._after(result, "CD", "seconds", np.inf)[0] == pytest.approx(8**-3)
+    assert np.isnan(comparison._after(result, "PL", "seconds", 1.0)).all()
 
 
 def test_the_learning_rate_of_every_loss_was_found_between_others():

@@ -1,6 +1,6 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,16 +10,12 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from ebmtut.energies import BoltzmannMachine, EnergyFunction, Ising
-from ebmtut.exact import exact_probabilities
-from ebmtut.metrics import rmse
+from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
 from ebmtut.results import Cell, Result, Table, load_result
-from ebmtut.states import enumerate_states
 
 STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
@@ -158,24 +154,6 @@ def spin_glass(n: int = 18, strength: float = 3.0) -> BoltzmannMachine:
     coupling = strength * torch.randn(n, n, generator=make_generator(7)) / n**0.5
     coupling = coupling.triu(1)
     return BoltzmannMachine.from_ising(Ising((coupling + coupling.T) / 2))
-
-
-def error_of_products(energy: EnergyFunction, n_sites: int) -> Callable[..., float]:
-    """Return what measures samples: RMS error of the means of products of two bits.
-
-    It takes the samples and, if they have any, their weights of sum 1.
-    """
-    p = exact_probabilities(energy, n_sites).exp()
-    states = enumerate_states(n_sites, dtype=torch.double)
-    upper = torch.triu_indices(n_sites, n_sites)
-    exact = (states.T @ (p[:, None] * states))[upper[0], upper[1]]
-
-    def error(x: Tensor, weights: Tensor | None = None) -> float:
-        p = 1 / len(x) if weights is None else weights.double()[:, None]
-        found = x.double().T @ (p * x.double())
-        return rmse(found[upper[0], upper[1]], exact)
-
-    return error
 
 
 def _measure(result: Result) -> str:
@@ -378,33 +356,63 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
 
 
 def draw_ends(results: Mapping[str, Result]) -> Figure:
-    """Draw the last error of each loss, darkest where it is the lowest of a model.
+    """Draw the last error of each loss, and that after equally many evaluations.
 
-    Bold are those whose range meets that of the lowest.
+    Darkest is the lowest of a model; bold are those whose range meets that of the
+    lowest. Evaluations are as many as every loss of the model makes.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.8))
-    methods, none = _methods(results), Curve(*[np.array([np.nan])] * 4)
-    found = [
-        [curve(r, m, "seconds") or none for r in results.values()] for m in methods
-    ]
-    error, low, high = (
-        np.array([[getattr(c, part)[-1] for c in row] for row in found])
-        for part in ("error", "low", "high")
-    )
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 9.2))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
-    least = np.nanmin(error, axis=0)
-    shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
-    best = high[np.nanargmin(error, axis=0), range(len(base))]
-    blank = np.full_like(error[:1], np.nan)
-    _shaded(
-        ax,
-        np.vstack([shade, blank]),
-        np.vectorize(_written)(np.vstack([error, base])),
-        np.vstack([low <= best, blank > 0]),
-        [*methods, "baseline"],
-        [COLUMNS[file] for file in results],
-    )
+    shared = [_shared_evaluations(r) for r in results.values()]
+    ends, millions = [np.inf] * len(base), [_digits(n / 1e6) for n in shared]
+    kinds = {
+        "seconds": ("after ten seconds", ends, map(_written, base), "baseline"),
+        "evaluations": ("after equal evaluations", shared, millions, "million"),
+    }
+    for ax, (cost, (title, stops, last, name)) in zip(axes, kinds.items(), strict=True):
+        methods = [
+            m
+            for m in _methods(results)
+            if any(curve(r, m, cost) for r in results.values())
+        ]
+        found = [
+            [
+                _after(result, m, cost, stop)
+                for result, stop in zip(results.values(), stops, strict=True)
+            ]
+            for m in methods
+        ]
+        error, low, high = np.moveaxis(found, 2, 0)
+        least = np.nanmin(error, axis=0)
+        shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
+        best = high[np.nanargmin(error, axis=0), range(len(base))]
+        blank = np.full_like(error[:1], np.nan)
+        _shaded(
+            ax,
+            np.vstack([shade, blank]),
+            np.vstack([np.vectorize(_written)(error), [*last]]),
+            np.vstack([low <= best, blank > 0]),
+            [*methods, name],
+            [COLUMNS[file] for file in results],
+        )
+        ax.set_title(title, loc="left")
     return figure
+
+
+def _shared_evaluations(result: Result) -> float:
+    """Return the evaluations that every loss makes."""
+    found = (curve(result, m, "evaluations") for m in result.arrays)
+    return min(float(of.cost[-1]) for of in found if of)
+
+
+def _after(result: Result, method: str, cost: str, n: float) -> list[float]:
+    """Return the median, lowest and highest error at a cost, between runs by powers."""
+    found = curve(result, method, cost)
+    if found is None:
+        return [np.nan] * 3
+    at = np.log(np.minimum(n, found.cost[-1]))
+    known = (found.error, found.low, found.high)
+    return [float(np.exp(np.interp(at, np.log(found.cost), np.log(y)))) for y in known]
 
 
 def _methods(results: Mapping[str, Result]) -> list[str]:
