@@ -6,6 +6,7 @@ import { chosen, ranges, ranked, verdict } from "./comparison_curves.js";
 const BOX = { left: 110, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
 const plain = (value, digits = 2) =>
   value.toLocaleString("en", { maximumSignificantDigits: digits });
+const short = (value) => (value < 1e6 ? plain(value) : `${plain(value / 1e6)}M`);
 const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
 const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 
@@ -16,7 +17,7 @@ const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
 function ticks([low, high]) {
   const powers = [];
   for (let k = Math.ceil(low); k <= high; k += 1)
-    powers.push([10 ** k, k < 6 ? plain(10 ** k) : `${plain(10 ** (k - 6))}M`]);
+    powers.push([10 ** k, short(10 ** k)]);
   if (powers.length > 1) return powers;
   const [first, last] = [10 ** low, 10 ** high];
   const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
@@ -50,13 +51,19 @@ function draw(canvas, problem, { cost, asks, budget }) {
   context.restore();
   context.lineWidth = 2;
   context.strokeStyle = "#888888";
-  for (const [name, level] of Object.entries(problem.lines)) {
-    context.setLineDash(name === "exact" ? [] : [3, 6]);
+  const { exact, ...baselines } = problem.lines;
+  const levelLine = (level, dash) => {
+    context.setLineDash(dash);
     context.beginPath();
     context.moveTo(BOX.left, down(level));
     context.lineTo(BOX.right, down(level));
     context.stroke();
+  };
+  if (exact) {
+    levelLine(exact, []);
+    levelLine(2 * exact, [14, 8]);
   }
+  for (const level of Object.values(baselines)) levelLine(level, [3, 6]);
   for (const method of chosen(problem, cost, asks)) {
     const points = method.points[cost];
     context.strokeStyle = context.fillStyle = method.color;
@@ -115,8 +122,8 @@ function legend(canvas, problem, { cost, asks }, found) {
     }
     const row = rows[method.name];
     if (row) context.fillText(told(row.error), 300, y);
-    const note = row ? row.ended && `ended at ${plain(row.ended)}${unit}`
-      : `begins at ${plain(method.points[cost][0][0])}${unit}`;
+    const note = row ? row.ended && `ended at ${short(row.ended)}${unit}`
+      : `begins at ${short(method.points[cost][0][0])}${unit}`;
     if (note) context.fillText(note, 390, y);
   });
 }
@@ -156,8 +163,8 @@ function render({ model: state, el }) {
     (budget) => change({ budget }));
   const line = note();
   const plot = panel(`error over cost; grey dots: baseline${
-    curves.some(({ lines }) => lines.exact) ? ", line: exact samples" : ""}`);
-  const names = panel("best first, by the longest run in the budget");
+    curves.some(({ lines }) => lines.exact) ? ", line: exact samples, dashes: twice" : ""}`);
+  const names = panel("best first, by the last run before the line");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);
@@ -176,10 +183,10 @@ function render({ model: state, el }) {
     filter.show(asks);
     const { at, budget, found } = ranked(problem, cost, asks, state.get("budget"));
     const now = { cost, asks, budget };
-    budgetSlider.show(budget, plain(at), "at cost");
+    budgetSlider.show(budget, short(at), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
-    const price = `${plain(at)} ${priced(problem, cost)}`;
+    const price = `${short(at)} ${priced(problem, cost)}`;
     line.textContent = minus(sentence(problem, price, found,
       chosen(problem, cost, asks).length));
     plot.setAttribute("aria-label", line.textContent);
