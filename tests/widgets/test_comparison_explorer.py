@@ -26,9 +26,12 @@ def test_methods_are_ranked_by_their_error_at_the_cost(asks, names, tmp_path):
     assert page["at"] == pytest.approx(10**0.4)
     found = {row["name"]: row for row in page["found"]}
     assert "".join(found) == names
-    # The longest run of A within the cost is the first.
-    kept = [found["A"][key] for key in ("error", "low", "high", "stays")]
-    assert kept == [*POINTS["A"][0][1:], 0.8]
+    # A is between two runs, on lines of its logarithms.
+    kept = [found["A"][key] for key in ("error", "low", "high")]
+    first, second = np.log(POINTS["A"])[:, 1:]
+    assert kept == pytest.approx(np.exp(0.6 * first + 0.4 * second))
+    assert found["A"]["stays"] == 0.8
+    assert "B" not in found or found["B"]["error"] == 0.4
     assert found["A"]["ended"] is None
     assert "B" not in found or found["B"]["ended"] == 2
 

@@ -1,12 +1,16 @@
 // Arithmetic of the curves of error over cost: ranges, filters, and who is best where.
 
-// Median, lowest and highest error of the longest run within a cost, and the largest
-// median from there on: null before the first.
+// Median, lowest and highest error at a cost, between two runs by powers of the cost,
+// and the largest median from the run before it on: null before the first.
 export function errorsAt(points, cost) {
-  const within = (points || []).filter(([x]) => x <= cost * (1 + 1e-9));
-  if (!within.length) return null;
-  const later = points.slice(within.length - 1).map(([, error]) => error);
-  return [...within[within.length - 1].slice(1), Math.max(...later)];
+  const runs = points || [];
+  const k = runs.filter(([x]) => x <= cost * (1 + 1e-9)).length - 1;
+  if (k < 0) return null;
+  const [before, after] = [runs[k], runs[k + 1] || runs[k]];
+  const share = after === before ? 0
+    : Math.max(0, Math.log(cost / before[0]) / Math.log(after[0] / before[0]));
+  const errors = [1, 2, 3].map((i) => before[i] * (after[i] / before[i]) ** share);
+  return [...errors, Math.max(...runs.slice(k).map(([, error]) => error))];
 }
 
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>

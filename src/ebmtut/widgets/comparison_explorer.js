@@ -164,7 +164,7 @@ function render({ model: state, el }) {
   const line = note();
   const plot = panel(`error over cost; grey dots: baseline${
     curves.some(({ lines }) => lines.exact) ? ", line: exact samples, dashes: twice" : ""}`);
-  const names = panel("best first, by the last run before the line");
+  const names = panel("best first at the line");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);
