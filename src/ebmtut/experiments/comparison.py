@@ -382,7 +382,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
             ]
             for m in methods
         ]
-        error, low, high = np.moveaxis(found, 2, 0)
+        error, low, high = np.moveaxis(np.array(found), 2, 0)
         least = np.nanmin(error, axis=0)
         shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
         best = high[np.nanargmin(error, axis=0), range(len(base))]
