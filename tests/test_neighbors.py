@@ -43,7 +43,7 @@ def test_flips_against_enumeration(energy):
 
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_only_the_asked_sites_are_evaluated(n_states):
-    table, sites = normal(n_states**4), torch.tensor([False, True, False, True])
+    table, sites = normal(n_states**4), torch.tensor([1, 3])
     seen = []
 
     def energy(x):
@@ -55,7 +55,7 @@ def test_only_the_asked_sites_are_evaluated(n_states):
     n_full, seen = sum(seen), []
     part = neighbor_log_ratios(energy, x, n_states=n_states, sites=sites)
     assert torch.equal(part[:, sites], full[:, sites])
-    assert not part[:, ~sites].any()
+    assert not part[:, [0, 2]].any()
     assert sum(seen) == len(x) * (1 + 2 * (n_states - 1))
     assert n_full == len(x) * (1 + 4 * (n_states - 1))
 

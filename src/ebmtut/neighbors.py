@@ -8,7 +8,7 @@ evaluated; the first-order Taylor expansion costs one gradient.
 from typing import Annotated
 
 import torch
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Float, Integer, Real
 from torch import Tensor
 
 from ebmtut.checks import Count, Range, checked
@@ -26,7 +26,7 @@ def neighbor_log_ratios(
     *,
     n_states: Annotated[int, Range(low=2)] = 2,
     chunk: Count = 2**15,
-    sites: Bool[Tensor, " n_sites"] | None = None,
+    sites: Integer[Tensor, " n_asked"] | None = None,
 ) -> Float[Tensor, "batch n_sites"] | Float[Tensor, "batch n_sites n_states"]:
     """Exact log p(y) - log p(x) for all y that differ from x at one site.
 
@@ -37,7 +37,7 @@ def neighbor_log_ratios(
     n_states, chunk
         States of a site; most neighbours evaluated at once.
     sites
-        Where the ratios are needed; elsewhere they may be zero. None: everywhere.
+        Indices where ratios are needed; elsewhere they may be zero. None: everywhere.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def neighbor_log_ratios(
     pieces = []
     moves = torch.arange(x.numel() * n_moves, device=x.device)
     if sites is not None:
-        moves = moves[sites.to(x.device)[moves // n_moves % n_sites]]
+        moves = moves.view(batch, n_sites, n_moves)[:, sites.to(x.device)].flatten()
     for index in torch.split(moves, chunk):
         row = index // (n_sites * n_moves)
         site = index // n_moves % n_sites

@@ -8,7 +8,7 @@ import math
 from typing import Annotated
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from ebmtut.checks import (
@@ -135,40 +135,18 @@ class AnnealingPath:
         check_shape("x", x, (None, self.n_sites))
         return -energies_of(self.target, x)
 
-    def target_log_ratios(
-        self,
-        x: Float[Tensor, "batch n_sites"],
-        sites: Bool[Tensor, " n_sites"] | None = None,
-    ) -> Tensor:
-        """Log-ratios of all one-site neighbours at t = 1.
-
-        Parameters
-        ----------
-        sites
-            Where they are needed, None for everywhere.
-
-        Returns
-        -------
-        log_ratios
-            As `neighbor_log_ratios` gives them.
-        """
-        check_shape("x", x, (None, self.n_sites))
-        if self.ratios == "taylor":
-            return taylor_log_ratios(self.target, x)
-        return neighbor_log_ratios(self.target, x, n_states=self.n_states, sites=sites)
-
     def log_ratios(
         self,
         x: Float[Tensor, "batch n_sites"],
         t: Time,
-        sites: Bool[Tensor, " n_sites"] | None = None,
+        sites: Integer[Tensor, " n_asked"] | None = None,
     ) -> Tensor:
         """Log p_t(y) - log p_t(x) of all one-site neighbours y.
 
         Parameters
         ----------
         sites
-            Where they are needed, None for everywhere.
+            Indices where they are needed, None for everywhere.
 
         Returns
         -------
@@ -176,7 +154,13 @@ class AnnealingPath:
             As `neighbor_log_ratios` gives them.
         """
         check_time(t)
-        ratios = self.target_log_ratios(x, sites)
+        check_shape("x", x, (None, self.n_sites))
+        if self.ratios == "taylor":
+            ratios = taylor_log_ratios(self.target, x)
+        else:
+            ratios = neighbor_log_ratios(
+                self.target, x, n_states=self.n_states, sites=sites
+            )
         if isinstance(t, Tensor):
             t = t.reshape(-1, *[1] * (ratios.ndim - 1))
         return t * ratios

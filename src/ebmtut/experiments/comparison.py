@@ -328,11 +328,7 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         ),
     }
     for ax, (cost, (title, name, last)) in zip(axes, known.items(), strict=True):
-        methods = [
-            m
-            for m in _methods(results)
-            if any(curve(r, m, cost) for r in results.values())
-        ]
+        methods = _methods(results, cost)
         spent = _arrivals(results, methods, cost)
         ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
         texts = np.vectorize(partial(_spent, cost))(spent, ends)
@@ -370,11 +366,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
         "evaluations": ("after equal evaluations", shared, millions, "million"),
     }
     for ax, (cost, (title, stops, last, name)) in zip(axes, kinds.items(), strict=True):
-        methods = [
-            m
-            for m in _methods(results)
-            if any(curve(r, m, cost) for r in results.values())
-        ]
+        methods = _methods(results, cost)
         found = [
             [
                 _after(result, m, cost, stop)
@@ -415,9 +407,9 @@ def _after(result: Result, method: str, cost: str, n: float) -> list[float]:
     return [float(np.exp(np.interp(at, np.log(found.cost), np.log(y)))) for y in known]
 
 
-def _methods(results: Mapping[str, Result]) -> list[str]:
-    """Name the methods of any of the problems."""
-    return [m for m in METHODS if any(m in r.arrays for r in results.values())]
+def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
+    """Name the methods that have a curve over this cost for any of the problems."""
+    return [m for m in METHODS if any(curve(r, m, cost) for r in results.values())]
 
 
 def _over_exact(result: Result, error: float | str) -> float:

@@ -90,19 +90,20 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     torch.Size([5, 16])
     """
     check_shape("colors", colors, (path.n_sites,))
-    classes = [colors == color for color in torch.unique(colors)]
+    masks = [colors == color for color in torch.unique(colors)]
+    classes = [(mask, mask.nonzero()[:, 0]) for mask in masks]
     is_binary = path.n_states == 2
 
     @torch.no_grad()
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
-        for sites in classes:
+        for mask, sites in classes:
             log_ratios = path.log_ratios(x, t, sites)
             if is_binary:
                 flip = bernoulli(log_ratios.sigmoid(), generator=generator)
                 new = (x - flip).abs()
             else:
                 new = categorical(log_ratios, generator=generator).to(x)
-            x = torch.where(sites.to(x.device), new, x)
+            x = torch.where(mask.to(x.device), new, x)
         return x
 
     return kernel

@@ -127,6 +127,7 @@ def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> 
     if colors.is_floating_point() or colors.is_complex() or colors.dtype == torch.bool:
         raise InputError(f"colors must hold integers, got dtype {colors.dtype}")
     classes = [colors == color for color in torch.unique(colors)]
+    places = [mask.nonzero()[:, 0] for mask in classes]
 
     def init(x: Float[Tensor, "batch n_sites"]) -> ColorGibbsState:
         current = start_energy(energy, x)
@@ -143,11 +144,11 @@ def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> 
     ) -> tuple[ColorGibbsState, StepInfo]:
         x = state.x
         acceptance = torch.ones_like(x[:, 0])
-        for sites in classes:
+        for mask, sites in zip(classes, places, strict=True):
             chance = torch.sigmoid(neighbor_log_ratios(energy, x, sites=sites))
             acceptance = torch.where(chance.isnan().any(1), torch.nan, acceptance)
             flip = bernoulli(chance, generator=generator)
-            x = torch.where(sites.to(x.device), (x - flip).abs(), x)
+            x = torch.where(mask.to(x.device), (x - flip).abs(), x)
         n_changed = (x - state.x).abs().sum(1)
         return ColorGibbsState(x), StepInfo(acceptance, n_changed)
 
