@@ -26,7 +26,7 @@ def neighbor_log_ratios(
     *,
     n_states: Annotated[int, Range(low=2)] = 2,
     chunk: Count = 2**15,
-    sites: Integer[Tensor, " n_asked"] | None = None,
+    sites: Integer[Tensor, " n"] | None = None,
 ) -> Float[Tensor, "batch n_sites"] | Float[Tensor, "batch n_sites n_states"]:
     """Exact log p(y) - log p(x) for all y that differ from x at one site.
 

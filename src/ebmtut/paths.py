@@ -139,7 +139,7 @@ class AnnealingPath:
         self,
         x: Float[Tensor, "batch n_sites"],
         t: Time,
-        sites: Integer[Tensor, " n_asked"] | None = None,
+        sites: Integer[Tensor, " n"] | None = None,
     ) -> Tensor:
         """Log p_t(y) - log p_t(x) of all one-site neighbours y.
 
