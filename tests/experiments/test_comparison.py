@@ -31,7 +31,7 @@ def glass():
 
 def worst_z(problem, x):
     """Largest error of the means of `statistics`, in standard errors."""
-    found = problem.statistics(x).mean(0)
+    found = problem.averages(x, torch.full((len(x),), 1 / len(x)).double())
     spread = np.sqrt(problem.means * (1 - problem.means) / len(x))
     return float((np.abs(found - problem.means) / spread).max())
 
@@ -108,6 +108,22 @@ def test_almost_all_probability_of_the_rbm_is_on_bars_and_stripes():
     p = problem.log_p.exp()
     assert float(p[bars].sum()) > 0.98
     assert float(p[~bars].sum()) > 0  # the rest is there, too
+
+
+def test_two_modes_are_counted_as_enumeration_sums_them():
+    counted = sampling.TwoModes(7)
+    listed = sampling.Enumerated(counted.energy)
+    assert counted.log_partition == pytest.approx(listed.log_partition, abs=1e-4)
+    np.testing.assert_allclose(counted.means, listed.means, atol=1e-5)
+    torch.testing.assert_close(counted.bit_means, listed.bit_means)
+    moments = [
+        [p @ levels, p @ levels**2]
+        for levels, p in (counted.distribution, listed.distribution)
+    ]
+    np.testing.assert_allclose(*moments, rtol=1e-3)
+    # The error of a thousand exact samples is a few times 1/2 over sqrt(1000).
+    _, pairs, *_ = counted.exact_errors(0, make_generator(0))
+    assert 0.002 < pairs < 0.05
 
 
 def test_lattice_and_its_graph_are_one_energy():
