@@ -26,6 +26,7 @@ SAMPLING = {
     "sampling-spin-glass": "spin glass",
     "sampling-independent-sets": "independent sets",
     "sampling-rbm": "RBM",
+    "sampling-two-modes": "two modes",
     "sampling-network": "network",
 }
 LEARNING = {
@@ -43,6 +44,7 @@ COLUMNS = {
     "sampling-spin-glass": "spin\nglass",
     "sampling-independent-sets": "sets",
     "sampling-rbm": "RBM",
+    "sampling-two-modes": "two\nmodes",
     "sampling-network": "net-\nwork",
     "learning-couplings-critical": "couplings\nRMSE",
     "learning-digits": "digits\nNLL",
@@ -50,15 +52,13 @@ COLUMNS = {
     "learning-32-bits-2spirals": "32 bits\nKL",
     "learning-plane-checkerboard": "plane\nKL",
 }
-#: Where log 2 is the error of a model that does not know the colours of the board.
-HALVES = ("learning-16-bits-checkerboard",)
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
     "values": "only values of the energy",
     "gradient": "values and gradients",
     "log Z": "methods that estimate log Z",
     "no chains": "methods without chains",
-    "few": "cost per point independent of the number of bits",
+    "few": "cost does not grow with the bits",
 }
 
 
@@ -221,25 +221,19 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
 WIDTH = 0.6 * TEXT_WIDTH
 
 
-def draw(
-    results: Mapping[str, Result],
-    error: str | None = None,
-    costs: Sequence[str] = tuple(COSTS),
-) -> Figure:
+def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
     """Draw a row for each problem and a column for each cost, with one legend."""
     of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
     n, size = len(results), (WIDTH, 2.1 * len(results) + 1.2)
-    figure, axes = plt.subplots(n, len(costs), figsize=size, **of)
+    figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
     names = SAMPLING | LEARNING
     for row, (file, result) in zip(axes, results.items(), strict=True):
-        for ax, cost in zip(row, costs, strict=True):
+        for ax, cost in zip(row, COSTS, strict=True):
             _panel(ax, result, cost, error)
-            if file in HALVES:
-                ax.axhline(np.log(2), color="#888888", ls="--", lw=1.2, zorder=0)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(MEASURES[error] if error else _measure(result))
     evaluations = f"evaluations {_per(next(iter(results.values())))}"
-    for ax, cost in zip(axes[-1], costs, strict=True):
+    for ax, cost in zip(axes[-1], COSTS, strict=True):
         ax.set_xlabel(evaluations if cost == "evaluations" else COSTS[cost])
         if cost == "seconds":
             ax.xaxis.set_major_formatter("{x:g}")
@@ -311,40 +305,24 @@ def _arrivals(
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
-    Without a shade, for those that do not come near, what they spent if their error
-    still falls, else their last error over that of exact samples. The last column is
-    the largest factor over the cheapest sampler, the last row the error of independent
-    bits, or what enumeration takes.
+    The last column is the largest factor over the cheapest sampler.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(1.1 * WIDTH, 8.4))
-    sizes = [r.scalars["n_sites"] for r in results.values()]
-    base = [_over_exact(r, "independent bits") for r in results.values()]
-    known = {
-        "seconds": ("milliseconds for 1,000 samples", "baseline", map(_times, base)),
-        "evaluations": (
-            "evaluations per sample",
-            "all states",
-            (_thousands(2**n / 1000) if n < 30 else "" for n in sizes),
-        ),
-    }
-    for ax, (cost, (title, name, last)) in zip(axes, known.items(), strict=True):
+    figure, axes = plt.subplots(2, 1, figsize=(1.1 * WIDTH, 7.6))
+    titles = ("milliseconds for 1,000 samples", "evaluations per sample")
+    for ax, cost, title in zip(axes, COSTS, titles, strict=True):
         methods = _methods(results, cost)
         spent = _arrivals(results, methods, cost)
-        ends = [[_end(r, m, cost) for r in results.values()] for m in methods]
-        texts = np.vectorize(partial(_spent, cost))(spent, ends)
         factor = spent / spent.min(0)
         worst = factor.max(1, keepdims=True)
-        texts = np.hstack([texts, np.vectorize(_factor)(worst)])
+        texts = np.vectorize(partial(_spent, cost))(spent)
         shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
         shade[np.isinf(shade)] = np.nan
-        bold = np.hstack([factor <= EQUAL, worst <= worst.min()])
-        blank = np.full_like(shade[:1], np.nan)
         _shaded(
             ax,
-            np.vstack([shade, blank]),
-            np.vstack([texts, [*last, ""]]),
-            np.vstack([bold, blank > 0]),
-            [*methods, name],
+            shade,
+            np.hstack([texts, np.vectorize(_factor)(worst)]),
+            np.hstack([factor <= EQUAL, worst <= worst.min()]),
+            methods,
             [*(COLUMNS[file] for file in results), "largest\nfactor"],
         )
         ax.set_title(title, loc="left")
@@ -354,8 +332,8 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
 def draw_ends(results: Mapping[str, Result]) -> Figure:
     """Draw the last error of each loss, and that after equally many evaluations.
 
-    Darkest is the lowest of a model; bold are those whose range meets that of the
-    lowest. Evaluations are as many as every loss of the model makes.
+    Darkest is the lowest of a model; bold are those within the range of the lowest.
+    Evaluations are as many as every loss of the model makes.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 9.2))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
@@ -374,7 +352,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
             ]
             for m in methods
         ]
-        error, low, high = np.moveaxis(np.array(found), 2, 0)
+        error, _, high = np.moveaxis(np.array(found), 2, 0)
         least = np.nanmin(error, axis=0)
         shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
         best = high[np.nanargmin(error, axis=0), range(len(base))]
@@ -383,7 +361,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
             ax,
             np.vstack([shade, blank]),
             np.vstack([np.vectorize(_written)(error), [*last]]),
-            np.vstack([low <= best, blank > 0]),
+            np.vstack([error <= best, blank > 0]),
             [*methods, name],
             [COLUMNS[file] for file in results],
         )
@@ -412,41 +390,11 @@ def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
     return [m for m in METHODS if any(curve(r, m, cost) for r in results.values())]
 
 
-def _over_exact(result: Result, error: float | str) -> float:
-    """Return an error, or that of a reference, over that of exact samples."""
-    shown, known = result.scalars["shown"], result.scalars["references"]
-    return (known[error][shown] if isinstance(error, str) else error) / known["exact"][
-        shown
-    ]
-
-
-def _end(result: Result, method: str, cost: str) -> str:
-    """Write the last error over that of exact samples, or the cost if it still falls.
-
-    It does where the last doubling of the cost takes off a tenth or more.
-    """
-    found = curve(result, method, cost)
-    if found is None:
-        return ""
-    if found.error[-1] < 0.9 * found.error[-2]:
-        return f">{_spent(cost, found.cost[-1], '')}"
-    return _times(_over_exact(result, float(found.error[-1])))
-
-
-def _times(factor: float) -> str:
-    """Write how many times as large an error is."""
-    return f"{factor:.1f}×" if factor < 2.95 else f"{factor:.0f}×"
-
-
-def _spent(cost: str, spent: float, end: str) -> str:
-    """Write a cost, or how the curve ends that does not come near."""
+def _spent(cost: str, spent: float) -> str:
+    """Write milliseconds or a count, from a thousand on in thousands, or a dash."""
     if np.isinf(spent):
-        return end
-    return _thousands(1000 * spent if cost == "seconds" else spent)
-
-
-def _thousands(value: float) -> str:
-    """Write a count or milliseconds, from a thousand on in thousands."""
+        return "\u2013"
+    value = 1000 * spent if cost == "seconds" else spent
     return _digits(value) if value < 1000 else f"{_digits(value / 1000)}k"
 
 

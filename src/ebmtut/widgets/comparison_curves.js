@@ -25,32 +25,36 @@ export function ranges(problem, cost) {
   return { x: log(costs), y: log(errors) };
 }
 
+// Costs within this factor count as the same: first and last runs of methods that were
+// given equal time end a little apart.
+const SAME = 1.1;
+
 // Methods with their errors at a cost, the lowest first; the cost is not below that of
-// the first run.
+// the first runs.
 export function ranked(problem, cost, asks, budget) {
   const { x } = ranges(problem, cost);
   const methods = chosen(problem, cost, asks);
-  const first = Math.min(...methods.map(({ points }) => points[cost][0][0]));
+  const first = SAME * Math.min(...methods.map(({ points }) => points[cost][0][0]));
   const at = Math.max(first, 10 ** (x[0] + budget * (x[1] - x[0])));
   const found = methods.flatMap(({ name, points }) => {
     const errors = errorsAt(points[cost], at);
     if (!errors) return [];
     const [error, low, high, stays] = errors;
     const last = points[cost][points[cost].length - 1][0];
-    return [{ name, error, low, high, stays, ended: last < at ? last : null }];
+    return [{ name, error, low, high, stays, ended: SAME * last < at ? last : null }];
   });
   found.sort((a, b) => a.error - b.error);
   return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. And which have bands that overlap that of the lowest median.
+// within twice theirs. And which are within the band of the lowest median.
 // `baseline` is true where no method has all its runs below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ high }) =>
     Object.values(baselines).every((level) => high < level));
   const near = found.filter(({ stays }) => stays <= 2 * exact);
-  const overlap = found.filter(({ low }) => low <= found[0].high);
-  return { baseline, near: names(near), overlap: names(overlap) };
+  const best = found.filter(({ error }) => error <= found[0].high);
+  return { baseline, near: names(near), best: names(best) };
 }

@@ -7,7 +7,7 @@ const BOX = { left: 110, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
 const plain = (value, digits = 2) =>
   value.toLocaleString("en", { maximumSignificantDigits: digits });
 const short = (value) => (value < 1e6 ? plain(value) : `${plain(value / 1e6)}M`);
-const told = (error) => error.toPrecision(error < 10 ? 2 : 4);
+const written = (error) => error.toPrecision(error < 10 ? 2 : 4);
 const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 
 const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
@@ -28,7 +28,8 @@ function ticks([low, high]) {
   return found;
 }
 
-function draw(canvas, problem, { cost, asks, budget }) {
+// Curves of all methods, with the bands of those that the sentence names.
+function draw(canvas, problem, { cost, asks, budget, named }) {
   const context = blank(canvas);
   const { x, y } = ranges(problem, cost);
   const across = (v) => BOX.left + (BOX.right - BOX.left)
@@ -52,28 +53,32 @@ function draw(canvas, problem, { cost, asks, budget }) {
   context.lineWidth = 2;
   context.strokeStyle = "#888888";
   const { exact, ...baselines } = problem.lines;
-  const levelLine = (level, dash) => {
+  const words = [];
+  const levelLine = (level, dash, name) => {
     context.setLineDash(dash);
     context.beginPath();
     context.moveTo(BOX.left, down(level));
     context.lineTo(BOX.right, down(level));
     context.stroke();
+    words.push([name, down(level) - 12]);
   };
   if (exact) {
-    levelLine(exact, []);
-    levelLine(2 * exact, [14, 8]);
+    levelLine(exact, [], "exact samples");
+    levelLine(2 * exact, [14, 8], "twice exact");
   }
-  for (const level of Object.values(baselines)) levelLine(level, [3, 6]);
+  for (const level of Object.values(baselines)) levelLine(level, [3, 6], "baseline");
   for (const method of chosen(problem, cost, asks)) {
     const points = method.points[cost];
     context.strokeStyle = context.fillStyle = method.color;
-    context.setLineDash([]);
-    context.globalAlpha = 0.15;
-    context.beginPath();
-    for (const [v, , , high] of points) context.lineTo(across(v), down(high));
-    for (const [v, , low] of [...points].reverse()) context.lineTo(across(v), down(low));
-    context.fill();
-    context.globalAlpha = 1;
+    if (named.includes(method.name)) {
+      context.globalAlpha = 0.2;
+      context.beginPath();
+      for (const [v, , , high] of points) context.lineTo(across(v), down(high));
+      for (const [v, , low] of [...points].reverse())
+        context.lineTo(across(v), down(low));
+      context.fill();
+      context.globalAlpha = 1;
+    }
     context.setLineDash(method.dashed ? [14, 8] : []);
     context.beginPath();
     for (const [v, median] of points) context.lineTo(across(v), down(median));
@@ -89,6 +94,15 @@ function draw(canvas, problem, { cost, asks, budget }) {
     context.stroke();
   }
   context.setLineDash([]);
+  context.font = "19px sans-serif";
+  context.textAlign = "right";
+  context.lineWidth = 5;
+  context.strokeStyle = "#ffffff";
+  context.fillStyle = "#555555";
+  for (const [text, height] of words) {
+    context.strokeText(text, BOX.right - 4, height);
+    context.fillText(text, BOX.right - 4, height);
+  }
   context.fillStyle = INK;
   const at = BOX.left + budget * (BOX.right - BOX.left);
   context.fillRect(at - 1, BOX.top, 2, BOX.bottom - BOX.top);
@@ -121,32 +135,25 @@ function legend(canvas, problem, { cost, asks }, found) {
       context.font = font;
     }
     const row = rows[method.name];
-    if (row) context.fillText(told(row.error), 300, y);
+    if (row) context.fillText(written(row.error), 300, y);
     const note = row ? row.ended && `ended at ${short(row.ended)}${unit}`
       : `begins at ${short(method.points[cost][0][0])}${unit}`;
     if (note) context.fillText(note, 390, y);
   });
 }
 
-// Who is near exact samples, whose bands overlap the lowest, or that nobody beats the
-// baseline.
-function sentence(problem, price, found, total) {
+// Who is near exact samples, or who is best, or that nobody beats the baseline.
+function sentence(problem, price, found, { baseline, near, best }) {
   if (!found.length) return `No method of this choice has a run of ${price}.`;
-  const [what, unit = ""] = problem.measure.split(/ \[|\]/);
-  const error = `${what} ${told(found[0].error)} ${unit}`.trim();
-  const { baseline, near, overlap } = verdict(problem.lines, found);
-  if (baseline) return `Within ${price} no method beats the baseline yet; lowest ${error}.`;
-  const some = near.length > 1;
+  const at = `At ${price}`;
+  if (baseline) return `${at} no method beats the baseline yet.`;
   if (near.length)
-    return `Within ${price} ${listed(near)} ${some ? "are" : "is"} near exact samples, `
-      + `within twice their error: ${some ? "lowest median " : ""}${error}.`;
-  const left = total - found.length;
-  const none = (problem.lines.exact ? ", but not near exact samples" : "")
-    + (left ? `, of ${found.length} of ${total} methods that have run` : "");
-  return overlap.length > 1
-    ? `Within ${price} ${listed(overlap)} are lowest${none}, with overlapping bands: `
-      + `lowest median ${error}.`
-    : `Within ${price} ${overlap[0]} is lowest${none}: ${error}.`;
+    return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
+      + "the error of exact samples.";
+  const far = problem.lines.exact ? ", but far from exact samples" : "";
+  return best.length > 1
+    ? `${at} ${listed(best)} are best${far}, within the band of ${best[0]}.`
+    : `${at} ${best[0]} is best${far}.`;
 }
 
 function render({ model: state, el }) {
@@ -162,8 +169,7 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel(`error over cost; grey dots: baseline${
-    curves.some(({ lines }) => lines.exact) ? ", line: exact samples, dashes: twice" : ""}`);
+  const plot = panel("error over cost");
   const names = panel("best first at the line");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
@@ -182,16 +188,17 @@ function render({ model: state, el }) {
     filter.offer([["", "all methods"], ...offered]);
     filter.show(asks);
     const { at, budget, found } = ranked(problem, cost, asks, state.get("budget"));
-    const now = { cost, asks, budget };
+    const told = verdict(problem.lines, found);
+    const named = told.near.length ? told.near : told.best;
+    const now = { cost, asks, budget, named };
     budgetSlider.show(budget, short(at), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
     const price = `${short(at)} ${priced(problem, cost)}`;
-    line.textContent = minus(sentence(problem, price, found,
-      chosen(problem, cost, asks).length));
+    line.textContent = minus(sentence(problem, price, found, told));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
-      `${who} ${told(error)}`).join(", "));
+      `${who} ${written(error)}`).join(", "));
   }
 
   const { leave } = follow(state, ["problem", "cost", "asks", "budget"], update);
