@@ -151,9 +151,10 @@ function sentence(problem, price, found, { baseline, near, best }) {
     return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
   const far = problem.lines.exact ? ", but far from exact samples" : "";
-  return best.length > 1
-    ? `${at} ${listed(best)} are best${far}, within the band of ${best[0]}.`
-    : `${at} ${best[0]} is best${far}.`;
+  const [first, ...others] = best;
+  const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
+    + "within its band" : "";
+  return `${at} ${first} is best${far}${equal}.`;
 }
 
 function render({ model: state, el }) {
@@ -170,7 +171,7 @@ function render({ model: state, el }) {
     (budget) => change({ budget }));
   const line = note();
   const plot = panel("error over cost");
-  const names = panel("best first at the line");
+  const names = panel("errors at the line, best first");
   plot.addEventListener("click", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);

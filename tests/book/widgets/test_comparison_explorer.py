@@ -18,6 +18,15 @@ def test_the_filter_leaves_the_methods_that_meet_it(visit, line):
     assert line.inner_text().startswith("At 2.5 CPU seconds A is best, ")
 
 
+def test_methods_within_the_band_of_the_best_are_named(visit, line):
+    visit.page.locator(".comparison-explorer .ex-range").fill("1")
+    told = "At 10 CPU seconds A is best, but far from exact samples."
+    assert line.inner_text() == told
+    visit.page.locator(".comparison-explorer .ex-range").fill("0.6")
+    told = "At 4 CPU seconds A is best, but far from exact samples; "
+    assert line.inner_text() == told + "B is within its band."
+
+
 def test_a_click_moves_the_budget(visit, line):
     widget = visit.page.locator(".comparison-explorer")
     plot = widget.locator("canvas").first
