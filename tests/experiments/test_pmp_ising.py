@@ -23,6 +23,7 @@ from ebmtut.experiments.pmp.log_partition import (
 )
 from ebmtut.experiments.pmp.pages import zeros_work_table
 from ebmtut.experiments.pmp.zeros import ZerosConfig, work, zeros_data
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import load_result
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
@@ -159,6 +160,33 @@ def test_per_step_pmp_is_ahead_and_per_second_gibbs_sampling():
     assert np.ptp(scores) > 2 * (known["null"] - known["data"])
     (poor,) = np.flatnonzero(scores > known["null"])
     assert known["null pairs"] / reset[poor, -1] == pytest.approx(5, abs=0.3)
+
+
+def test_at_the_papers_setting_pmp_is_ahead_by_scores_and_covariances():
+    scalars = load_result("pmp/zeros-mmd", "paper", ROOT / "results").scalars
+    rows = scalars["table"]
+    chains = [m for m in rows if not m.startswith("PMP")]
+    for key in ("log_mmd2@50", "pairs"):
+        found = {m: mean_and_stderr(row[key]) for m, row in rows.items()}
+        assert max(found[m][0] for m in rows if m not in chains) < min(
+            found[m][0] for m in chains
+        )
+    found = {
+        m: tuple(round(v, 3) for v in mean_and_stderr(rows[m]["pairs"])) for m in rows
+    }
+    assert found["PMP"] == (0.597, 0.001) and found["GWG-reset"] == (0.62, 0.002)
+    assert min(chains, key=lambda m: found[m]) == "GWG-reset"
+    assert (np.array(rows["PMP"]["pairs"]) < rows["GWG-reset"]["pairs"]).all()
+    score, stderr = mean_and_stderr(rows["PMP"]["log_mmd2@50"])
+    assert (round(score, 2), round(stderr, 2)) == (-7.9, 0.06)
+    told = [scalars[key] for key in ("null", "data", "null pairs", "data pairs")]
+    assert [round(value, 2) for value in told] == [-8.06, -7.79, 1.14, 0.54]
+    slow, fast = (np.mean(rows[m]["seconds"]) for m in ("PMP", "Gibbs-reset"))
+    assert slow / fast == pytest.approx(4, abs=0.1)
+    # Of 50 and 100 sweeps: only Gibbs improves clearly.
+    for m, row in rows.items():
+        gain = np.mean(row["log_mmd2@50"]) - np.mean(row["log_mmd2@100"])
+        assert (gain > 0.1) == (m == "Gibbs")
 
 
 def test_a_move_of_gwg_looks_at_every_site():
