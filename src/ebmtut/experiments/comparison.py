@@ -58,7 +58,6 @@ ASKS = {
     "gradient": "values and gradients",
     "log Z": "methods that estimate log Z",
     "no chains": "methods without chains",
-    "few": "cost does not grow with the bits",
 }
 
 
@@ -83,13 +82,13 @@ METHODS: Mapping[str, Method] = {
     "SMC": Method(OKABE_ITO["black"], "P", asks=("values", "gradient", "log Z")),
     "PMP": Method(WINE, "X", "--"),
     "flow": Method(COLORS["DNFS"], "*", asks=("log Z",)),
-    "ED-Bern": Method(COLORS["ED-Bern"], "o", asks=("gradient", "no chains", "few")),
-    "ED-Gauss": Method(INDIGO, "p", asks=("gradient", "no chains", "few")),
+    "ED-Bern": Method(COLORS["ED-Bern"], "o", asks=("gradient", "no chains")),
+    "ED-Gauss": Method(INDIGO, "p", asks=("gradient", "no chains")),
     "ED-Grid": Method(COLORS["ED-Grid"], "d", asks=("gradient", "no chains")),
     "PL": Method(COLORS["PL"], ">", asks=("gradient", "no chains")),
     "ratio matching": Method(OKABE_ITO["green"], "h", "--", ("gradient", "no chains")),
-    "score matching": Method(BROWN, "8", "--", ("gradient", "no chains", "few")),
-    "recovery": Method(OKABE_ITO["sky blue"], "^", asks=("gradient", "few")),
+    "score matching": Method(BROWN, "8", "--", ("gradient", "no chains")),
+    "recovery": Method(OKABE_ITO["sky blue"], "^", asks=("gradient",)),
     "CD": Method(COLORS["CD"], "<", asks=("gradient",)),
     "PCD": Method(OKABE_ITO["black"], "s", asks=("gradient",)),
 }
@@ -251,40 +250,6 @@ def cost_to_arrive(
         return None
     far = np.flatnonzero(found.error > goal)
     return float(found.cost[far[-1] + 1 if len(far) else 0])
-
-
-def thresholds_table(
-    results: Mapping[str, Result],
-    methods: Sequence[str] = ("SMC", "AIS", "GWG", "Gibbs"),
-    nears: Sequence[float] = (1.5, 2, 2.5, 3, 4),
-) -> Table:
-    """Largest factors over the cheapest sampler, in seconds and in evaluations."""
-    columns: dict[str, list[Cell]] = {"near": [f"{near:g}×" for near in nears]}
-    factors = [
-        [_largest_factors(results, cost, near) for cost in COSTS] for near in nears
-    ]
-    for m in methods:
-        columns[m] = [
-            None
-            if np.isinf([of[m] for of in both]).any()
-            else " / ".join(_digits(of[m]) for of in both)
-            for both in factors
-        ]
-    return Table(
-        columns,
-        caption="Largest factor over the cheapest sampler, in seconds / evaluations; "
-        "a dash: not near everywhere.",
-    )
-
-
-def _largest_factors(
-    results: Mapping[str, Result], cost: str, near: float
-) -> dict[str, float]:
-    """Factor of each sampler over the cheapest, on the problem where it is largest."""
-    methods = _methods(results)
-    spent = _arrivals(results, methods, cost, near)
-    worst = (spent / spent.min(0)).max(1)
-    return dict(zip(methods, map(float, worst), strict=True))
 
 
 def _arrivals(

@@ -142,8 +142,9 @@ function legend(canvas, problem, { cost, asks }, found) {
   });
 }
 
-// Who is near exact samples, or who is best, or that nobody beats the baseline.
-function sentence(problem, price, found, { baseline, near, best }) {
+// Who is near exact samples, or who is best, of methods whose runs are so long, or that
+// nobody beats the baseline.
+function sentence(problem, price, found, total, { baseline, near, best }) {
   if (!found.length) return `No method of this choice has a run of ${price}.`;
   const at = `At ${price}`;
   if (baseline) return `${at} no method beats the baseline yet.`;
@@ -151,10 +152,12 @@ function sentence(problem, price, found, { baseline, near, best }) {
     return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
   const far = problem.lines.exact ? ", but far from exact samples" : "";
+  const begun = found.length < total ? ` of the ${found.length} that have begun` : "";
+  const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
   const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
     + "within its band" : "";
-  return `${at} ${first} is best${far}${equal}.`;
+  return `${at} ${first} is best${begun}${stopped}${far}${equal}.`;
 }
 
 function render({ model: state, el }) {
@@ -196,7 +199,8 @@ function render({ model: state, el }) {
     draw(plot, problem, now);
     legend(names, problem, now, found);
     const price = `${short(at)} ${priced(problem, cost)}`;
-    line.textContent = minus(sentence(problem, price, found, told));
+    line.textContent = minus(sentence(problem, price, found,
+      chosen(problem, cost, asks).length, told));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
       `${who} ${written(error)}`).join(", "));
