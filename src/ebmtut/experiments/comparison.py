@@ -15,7 +15,7 @@ from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.plotting.colors import OKABE_ITO
 from ebmtut.random import make_generator
-from ebmtut.results import Cell, Result, Table, load_result
+from ebmtut.results import Result, load_result
 
 STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
@@ -253,15 +253,12 @@ def cost_to_arrive(
 
 
 def _arrivals(
-    results: Mapping[str, Result],
-    methods: Sequence[str],
-    cost: str,
-    near: float = NEAR,
+    results: Mapping[str, Result], methods: Sequence[str], cost: str
 ) -> np.ndarray:
     """Tell what each method (row) spends until it is near, infinite if it never is."""
     return np.array(
         [
-            [cost_to_arrive(r, m, cost, near) or np.inf for r in results.values()]
+            [cost_to_arrive(r, m, cost) or np.inf for r in results.values()]
             for m in methods
         ]
     )
