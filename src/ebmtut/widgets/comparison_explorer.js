@@ -152,7 +152,7 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
     return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
   const far = problem.lines.exact ? ", but far from exact samples" : "";
-  const begun = found.length < total ? ` of the ${found.length} that have begun` : "";
+  const begun = found.length < total ? ` of ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
   const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
