@@ -54,8 +54,8 @@ COLUMNS = {
 }
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
-    "values": "only values of the energy",
-    "gradient": "values and gradients",
+    "values": "any energy, by its values",
+    "gradient": "any energy, with its gradient",
     "log Z": "methods that estimate log Z",
     "no chains": "methods without chains",
 }
@@ -265,27 +265,20 @@ def _arrivals(
 
 
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
-    """Draw what each sampler spends until it is near, darkest where that is least.
-
-    The last column is the largest factor over the cheapest sampler.
-    """
-    figure, axes = plt.subplots(2, 1, figsize=(1.1 * WIDTH, 7.6))
+    """Draw what each sampler spends until it is near, darkest where that is least."""
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
     titles = ("milliseconds for 1,000 samples", "evaluations per sample")
     for ax, cost, title in zip(axes, COSTS, titles, strict=True):
         methods = _methods(results, cost)
         spent = _arrivals(results, methods, cost)
         factor = spent / spent.min(0)
-        worst = factor.max(1, keepdims=True)
-        texts = np.vectorize(partial(_spent, cost))(spent)
-        shade = np.hstack([np.log10(factor), np.full_like(worst, np.nan)])
-        shade[np.isinf(shade)] = np.nan
         _shaded(
             ax,
-            shade,
-            np.hstack([texts, np.vectorize(_factor)(worst)]),
-            np.hstack([factor <= EQUAL, worst <= worst.min()]),
+            np.where(np.isinf(factor), np.nan, np.log10(factor)),
+            np.vectorize(partial(_spent, cost))(spent),
+            factor <= EQUAL,
             methods,
-            [*(COLUMNS[file] for file in results), "largest\nfactor"],
+            [COLUMNS[file] for file in results],
         )
         ax.set_title(title, loc="left")
     return figure
@@ -297,7 +290,7 @@ def draw_ends(results: Mapping[str, Result]) -> Figure:
     Darkest is the lowest of a model; bold are those within the range of the lowest.
     Evaluations are as many as every loss of the model makes.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 9.2))
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
     shared = [_shared_evaluations(r) for r in results.values()]
     ends, millions = [np.inf] * len(base), [_digits(n / 1e6) for n in shared]
@@ -353,16 +346,12 @@ def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
 
 
 def _spent(cost: str, spent: float) -> str:
-    """Write milliseconds or a count, from a thousand on in thousands, or a dash."""
+    """Write milliseconds, or a count, from a thousand on in thousands, or a dash."""
     if np.isinf(spent):
         return "\u2013"
-    value = 1000 * spent if cost == "seconds" else spent
-    return _digits(value) if value < 1000 else f"{_digits(value / 1000)}k"
-
-
-def _factor(value: float) -> str:
-    """Write a factor, if there is one."""
-    return "" if np.isinf(value) else _digits(value)
+    if cost == "seconds":
+        return _digits(1000 * spent)
+    return _digits(spent) if spent < 1000 else f"{_digits(spent / 1000)}k"
 
 
 def _written(error: float) -> str:

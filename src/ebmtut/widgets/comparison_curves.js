@@ -1,7 +1,7 @@
 // Arithmetic of the curves of error over cost: ranges, filters, and who is best where.
 
 // Median, lowest and highest error at a cost, between two runs by powers of the cost,
-// and the largest median from the run before it on: null before the first.
+// and the largest median from there on: null before the first.
 export function errorsAt(points, cost) {
   const runs = points || [];
   const k = runs.filter(([x]) => x <= cost * (1 + 1e-9)).length - 1;
@@ -10,7 +10,8 @@ export function errorsAt(points, cost) {
   const share = after === before ? 0
     : Math.max(0, Math.log(cost / before[0]) / Math.log(after[0] / before[0]));
   const errors = [1, 2, 3].map((i) => before[i] * (after[i] / before[i]) ** share);
-  return [...errors, Math.max(...runs.slice(k).map(([, error]) => error))];
+  const later = runs.slice(k + 1).map(([, error]) => error);
+  return [...errors, Math.max(errors[0], ...later)];
 }
 
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>
@@ -49,11 +50,11 @@ export function ranked(problem, cost, asks, budget) {
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
 // within twice theirs. And which are within the band of the lowest median.
-// `baseline` is true where no method has all its runs below the baseline.
+// `baseline` is true where no median is below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
-  const baseline = !found.some(({ high }) =>
-    Object.values(baselines).every((level) => high < level));
+  const baseline = !found.some(({ error }) =>
+    Object.values(baselines).every((level) => error < level));
   const near = found.filter(({ stays }) => stays <= 2 * exact);
   const best = found.filter(({ error }) => error <= found[0].high);
   return { baseline, near: names(near), best: names(best) };

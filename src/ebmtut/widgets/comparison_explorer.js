@@ -151,7 +151,7 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
   if (near.length)
     return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
-  const far = problem.lines.exact ? ", but far from exact samples" : "";
+  const far = problem.lines.exact ? ", but not within twice the error of exact samples" : "";
   const begun = found.length < total ? ` of ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
@@ -175,7 +175,8 @@ function render({ model: state, el }) {
   const line = note();
   const plot = panel("error over cost");
   const names = panel("errors at the line, best first");
-  plot.addEventListener("click", (event) => {
+  // The slider is there for the keyboard.
+  plot.addEventListener("pointerup", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
       / (BOX.right - BOX.left);
     change({ budget: Math.min(1, Math.max(0, budget)) });
