@@ -95,13 +95,13 @@ function draw(canvas, problem, { cost, asks, budget, named }) {
   }
   context.setLineDash([]);
   context.font = "19px sans-serif";
-  context.textAlign = "right";
+  context.textAlign = "left";
   context.lineWidth = 5;
   context.strokeStyle = "#ffffff";
   context.fillStyle = "#555555";
   for (const [text, height] of words) {
-    context.strokeText(text, BOX.right - 4, height);
-    context.fillText(text, BOX.right - 4, height);
+    context.strokeText(text, BOX.left + 8, height);
+    context.fillText(text, BOX.left + 8, height);
   }
   context.fillStyle = INK;
   const at = BOX.left + budget * (BOX.right - BOX.left);
