@@ -278,7 +278,8 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     assert bold["SMC", "lattice-critical"] == "3.2k"
     assert {m for m, of in bold if of == "two-modes"} == {"SMC"}
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
-    ax, below = comparison.draw_ends(results).axes
+    (ax,) = comparison.draw_ends(results).axes
+    (below,) = comparison.draw_ends(results, "evaluations").axes
     names = [label.get_text() for label in ax.get_yticklabels()]
     ends = {names[t.get_position()[1]]: t for t in ax.texts if t.get_position()[0] == 0}
     found = [ends[m].get_text() for m in ("PCD", "CD", "ED-Bern", "baseline")]

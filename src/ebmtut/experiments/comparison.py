@@ -284,43 +284,39 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     return figure
 
 
-def draw_ends(results: Mapping[str, Result]) -> Figure:
-    """Draw the last error of each loss, and that after equally many evaluations.
+def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
+    """Draw the last error of each loss, or that after equally many evaluations.
 
     Darkest is the lowest of a model; bold are those within the range of the lowest.
     Evaluations are as many as every loss of the model makes.
     """
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.4))
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.0))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
-    shared = [_shared_evaluations(r) for r in results.values()]
-    ends, millions = [np.inf] * len(base), [_digits(n / 1e6) for n in shared]
-    kinds = {
-        "seconds": ("after ten seconds", ends, map(_written, base), "baseline"),
-        "evaluations": ("after equal evaluations", shared, millions, "million"),
-    }
-    for ax, (cost, (title, stops, last, name)) in zip(axes, kinds.items(), strict=True):
-        methods = _methods(results, cost)
-        found = [
-            [
-                _after(result, m, cost, stop)
-                for result, stop in zip(results.values(), stops, strict=True)
-            ]
-            for m in methods
+    stops, last, name = [np.inf] * len(base), [_written(b) for b in base], "baseline"
+    if cost == "evaluations":
+        stops = [_shared_evaluations(r) for r in results.values()]
+        last, name = [_digits(n / 1e6) for n in stops], "million"
+    methods = _methods(results, cost)
+    found = [
+        [
+            _after(result, m, cost, stop)
+            for result, stop in zip(results.values(), stops, strict=True)
         ]
-        error, _, high = np.moveaxis(np.array(found), 2, 0)
-        least = np.nanmin(error, axis=0)
-        shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
-        best = high[np.nanargmin(error, axis=0), range(len(base))]
-        blank = np.full_like(error[:1], np.nan)
-        _shaded(
-            ax,
-            np.vstack([shade, blank]),
-            np.vstack([np.vectorize(_written)(error), [*last]]),
-            np.vstack([error <= best, blank > 0]),
-            [*methods, name],
-            [COLUMNS[file] for file in results],
-        )
-        ax.set_title(title, loc="left")
+        for m in methods
+    ]
+    error, _, high = np.moveaxis(np.array(found), 2, 0)
+    least = np.nanmin(error, axis=0)
+    shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
+    best = high[np.nanargmin(error, axis=0), range(len(base))]
+    blank = np.full_like(error[:1], np.nan)
+    _shaded(
+        ax,
+        np.vstack([shade, blank]),
+        np.vstack([np.vectorize(_written)(error), last]),
+        np.vstack([error <= best, blank > 0]),
+        [*methods, name],
+        [COLUMNS[file] for file in results],
+    )
     return figure
 
 
