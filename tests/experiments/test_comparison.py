@@ -180,7 +180,13 @@ def test_the_lowest_last_error_is_chosen():
 
 @pytest.mark.parametrize(
     ("errors", "cost"),
-    [([0.5, 0.19, 0.1], 0.2), ([0.1, 0.5, 0.2], 0.4), ([0.1, 1], None)],
+    [
+        ([0.4, 0.2, 0.1], 0.2),
+        ([0.4, 0.1, 0.1], 0.1 * 2**0.5),  # a power of the cost, halfway
+        ([0.1, 0.5, 0.2], 0.4),
+        ([0.1, 0.1], 0.1),
+        ([0.1, 1], None),
+    ],
 )
 def test_who_arrives_is_who_stays_near_exact_samples(errors, cost):
     rows = [[2**k, 0.1 * 2**k, 3 * 2**k, error] for k, error in enumerate(errors)]
@@ -256,10 +262,10 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     n_columns = len(files)
     told = {name: texts[k * n_columns :][:n_columns] for k, name in enumerate(rows)}
     dash = "\u2013"
-    assert told["Gibbs"][:5] == ["0.41", "1.0", "0.97", "3.6", "1.4"]
-    assert told["Gibbs"][5:] == ["461", dash, "6.1"]
-    assert told["SMC"][-2:] == ["509", "6.8"] and told["DMALA"][1] == "1593"
-    assert told["PMP"] == [dash] * 3 + ["21"] + [dash] * 4
+    assert told["Gibbs"][:5] == ["0.42", "0.84", "0.95", "2.8", "1.2"]
+    assert told["Gibbs"][5:] == ["364", dash, "3.7"]
+    assert told["SMC"][-2:] == ["322", "6.8"] and told["DMALA"][1] == "1005"
+    assert told["PMP"] == [dash] * 3 + ["20"] + [dash] * 4
     # No run begins when one has taken a second.
     one_second = 1.0
     for result in comparison.load(files).values():
@@ -274,8 +280,9 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
         for x, y in [text.get_position()]
         if text.get_weight() == "bold"
     }
-    assert bold["Gibbs", "independent-sets"] == "144" and ("GWG", "rbm") not in bold
-    assert bold["SMC", "lattice-critical"] == "3.2k"
+    assert bold["Gibbs", "independent-sets"] == "112" and ("GWG", "rbm") not in bold
+    assert bold["SMC", "lattice-critical"] == "2.3k"
+    assert sum(m == "SMC" for m, _ in bold) == 8  # the cheapest, or tied
     assert {m for m, of in bold if of == "two-modes"} == {"SMC"}
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
     (ax,) = comparison.draw_ends(results).axes
@@ -321,11 +328,15 @@ def test_smc_alone_is_near_everywhere_and_never_far_behind():
     for cost, known in arrivals().items():
         worst = largest_factors(known)
         assert {m for m, factor in worst.items() if factor < np.inf} == {"SMC"}
-        assert round(worst["SMC"], 1) == {"seconds": 4.0, "evaluations": 1.9}[cost]
+        assert round(worst["SMC"], 1) == {"seconds": 3.9, "evaluations": 1.9}[cost]
         assert [*np.flatnonzero(np.isinf(known["AIS"]))] == [6]  # of the two modes
         least = np.min([*known.values()], axis=0)
         ais = np.delete(known["AIS"] / least, 6)
-        assert cost == "evaluations" or round(float(ais.max())) == 34
+        assert cost == "evaluations" or round(float(ais.max())) == 25
+    modes = comparison.load(comparison.SAMPLING)["sampling-two-modes"]
+    exact = modes.scalars["references"]["exact"]["pairs"]
+    end = comparison.curve(modes, "AIS", "seconds")
+    assert 2 < end.error[-1] / exact < 2.05 and end.cost[-1] > 1
 
 
 def test_how_far_behind_smc_is_depends_on_what_is_near():
@@ -335,31 +346,30 @@ def test_how_far_behind_smc_is_depends_on_what_is_near():
             worst = largest_factors(known)
             own[cost][near] = round(worst.pop("SMC"), 1)
             others[near] = {m for m, factor in worst.items() if factor < np.inf}
-    assert own["seconds"].pop(1.5) == 276.4 and not others[1.5]
-    assert set(own["seconds"].values()) == {4.0}
-    assert others.pop(2.25) == others[4] == {"AIS"}
-    found = [own["evaluations"][near] for near in (1.75, 2, 2.5, 3, 4)]
-    assert found == [1.1, 1.9, 6.0, 12.0, 12.0]
+    assert round(own["seconds"].pop(1.5)) == 186 and not others[1.5] | others[2]
+    assert set(own["seconds"].values()) == {3.9}
+    assert others[2.25] == others[4] == {"AIS"}
+    found = [own["evaluations"][near] for near in (1.75, 2, 3, 4)]
+    assert found == [1.7, 1.9, 10.3, 15.1]
     coarse = arrivals(3)["evaluations"]
-    assert (coarse["DMALA"][5], coarse["SMC"][5]) == (24, 288)
+    assert [round(coarse[m][5]) for m in ("DMALA", "SMC")] == [17, 174]
     # On the network, at 1.5 times.
     fine = arrivals(1.5)["seconds"]
-    assert round(fine["SMC"][7] / fine["Gibbs"][7]) == 276
+    assert round(fine["SMC"][7] / fine["Gibbs"][7]) == 186
 
 
 def test_smc_needs_few_temperatures():
-    found = []
-    for result in comparison.load(comparison.SAMPLING).values():
-        cost = comparison.curve(result, "SMC", "seconds").cost
-        at = cost == comparison.cost_to_arrive(result, "SMC", "seconds")
-        found.append(comparison.curve(result, "SMC", "steps").cost[at].item())
-    assert found.pop(6) == 128 and (min(found), max(found)) == (2, 32)
+    *few, most = sorted(
+        comparison.cost_to_arrive(result, "SMC", "steps")
+        for result in comparison.load(comparison.SAMPLING).values()
+    )
+    assert (few[0], round(few[-1]), round(most)) == (2, 23, 81)
 
 
 def test_few_weights_of_ais_dominate_where_smc_is_near():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
-    near = comparison.cost_to_arrive(lattice, "SMC", "evaluations")
-    assert near == 32 * 101
+    near = 32 * 101
+    assert comparison.cost_to_arrive(lattice, "SMC", "evaluations") < near
     found = comparison.curve(lattice, "AIS", "evaluations", "ESS")
     assert round(float(1000 * found.error[found.cost == near][0])) == 18
 
@@ -369,17 +379,17 @@ def test_gibbs_sampling_is_first_where_modes_are_close():
     methods = [*costs["seconds"]]
     places = np.argmin([*costs["seconds"].values()], axis=0)
     firsts = [methods[place] for place in places]
-    assert firsts == ["Gibbs"] * 5 + ["AIS", "SMC", "Gibbs"]
+    assert firsts == ["Gibbs"] * 5 + ["SMC", "SMC", "Gibbs"]
     known = {cost: costs[cost]["SMC"] / costs[cost]["Gibbs"] for cost in costs}
     ties = known["seconds"] < comparison.EQUAL
     assert [*np.flatnonzero(ties[[0, 1, 2, 3, 4, 7]])] == [3, 4, 5]
-    assert round(1 / known["seconds"][5]) == 59
+    assert round(1 / known["seconds"][5]) == 82
     assert np.isinf(costs["seconds"]["Gibbs"][6])
     # Cost of an evaluation, of quadratic energies and of the network.
     seconds, evaluations = (np.delete(of, 6) for of in known.values())
     *quadratic, network = seconds / evaluations
-    assert [round(of(quadratic)) for of in (min, max)] == [2, 19]
-    assert network < 1.15
+    assert [round(of(quadratic), 1) for of in (min, max)] == [1.5, 18.7]
+    assert network == pytest.approx(1, abs=0.05)
     modes = comparison.load(comparison.SAMPLING)["sampling-two-modes"]
     end = comparison.curve(modes, "Gibbs", "seconds")
     exact = modes.scalars["references"]["exact"]["pairs"]
@@ -426,7 +436,8 @@ def test_enumeration_costs_about_as_much_as_smc():
         smc.append(comparison.cost_to_arrive(result, "SMC", "evaluations"))
         spent = comparison.training(result)["evaluations"] * sampling.N_SAMPLES
         assert 3e6 < spent < 3.45e6
-    assert [min(listing), max(listing), min(smc), max(smc)] == [66, 262, 34, 576]
+    found = [round(of(costs)) for costs in (listing, smc) for of in (min, max)]
+    assert found == [66, 262, 34, 295]
 
 
 def best(cost):

@@ -106,9 +106,8 @@ MEASURES = {
 }
 #: An error within this factor of that of exact samples counts as arrived.
 NEAR = 2.0
-#: Costs within this factor count as equal: budgets double from run to run, and an
-#: annealing step costs a little more than a sweep.
-EQUAL = 2.2
+#: Costs within this factor count as equal.
+EQUAL = 2.0
 
 
 class Curve(NamedTuple):
@@ -243,13 +242,20 @@ def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
 def cost_to_arrive(
     result: Result, method: str, cost: str, near: float = NEAR
 ) -> float | None:
-    """Return the cost from which on the error stays near that of exact samples."""
+    """Return the cost from which on the error stays near that of exact samples.
+
+    Between two runs the error follows a power of the cost.
+    """
     goal = near * result.scalars["references"]["exact"][result.scalars["shown"]]
     found = curve(result, method, cost)
     if found is None or found.error[-1] > goal:
         return None
     far = np.flatnonzero(found.error > goal)
-    return float(found.cost[far[-1] + 1 if len(far) else 0])
+    if not len(far):
+        return float(found.cost[0])
+    k = far[-1]
+    share = np.log(found.error[k] / goal) / np.log(found.error[k] / found.error[k + 1])
+    return float(found.cost[k] * (found.cost[k + 1] / found.cost[k]) ** share)
 
 
 def _arrivals(

@@ -13,12 +13,15 @@ const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
   : `energy evaluations ${problem.per}`);
 
-// Where an axis is labelled: at powers of ten, or within a decade at equal steps.
+// Where an axis is labelled: at powers of ten, at 1, 2 and 5, or at equal steps.
 function ticks([low, high]) {
-  const powers = [];
-  for (let k = Math.ceil(low); k <= high; k += 1)
-    powers.push([10 ** k, short(10 ** k)]);
-  if (powers.length > 1) return powers;
+  for (const marks of [[1], [1, 2, 5]]) {
+    const some = [];
+    for (let k = Math.floor(low); k <= high; k += 1)
+      some.push(...marks.map((mark) => mark * 10 ** k));
+    const inside = some.filter((v) => v >= 10 ** low && v <= 10 ** high);
+    if (inside.length > 1) return inside.map((v) => [v, short(v)]);
+  }
   const [first, last] = [10 ** low, 10 ** high];
   const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
   const step = [5, 2, 1].map((k) => k * unit).find((s) => last - first >= 2 * s);
@@ -60,7 +63,8 @@ function draw(canvas, problem, { cost, asks, budget, named }) {
     context.moveTo(BOX.left, down(level));
     context.lineTo(BOX.right, down(level));
     context.stroke();
-    words.push([name, down(level) - 12]);
+    const above = down(level) - 12;
+    words.push([name, above > BOX.top ? above : above + 26]);
   };
   if (exact) {
     levelLine(exact, [], "exact samples");
