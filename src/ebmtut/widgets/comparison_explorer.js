@@ -177,7 +177,7 @@ function render({ model: state, el }) {
   const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
     (budget) => change({ budget }));
   const line = note();
-  const plot = panel("error over cost");
+  const plot = panel("error over cost; band: lowest and highest run");
   const names = panel("errors at the line, best first");
   // The slider is there for the keyboard.
   plot.addEventListener("pointerup", (event) => {
