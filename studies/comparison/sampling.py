@@ -39,8 +39,12 @@ REPEATED = 0.1
 N_SETS = 100
 #: Optimiser steps of a flow, and its batch.
 N_TRAIN, BATCH = 200, 256
-#: Columns of a curve. Evaluations are those of one sample, the energy as a black box.
-COLUMNS = ("steps", "seconds", "evaluations", "energy", "pairs", "log Z", "ESS")
+
+
+def columns(problem: "Problem") -> list[str]:
+    """Name the columns of a curve; evaluations are those of one sample."""
+    distance = "energy" if problem.shown == "pairs" else problem.shown
+    return ["steps", "seconds", "evaluations", distance, "pairs", "log Z", "ESS"]
 
 
 class Samples(NamedTuple):
@@ -64,7 +68,7 @@ class Problem:
     bit_means: Tensor
     means: np.ndarray
     pairs: Tensor
-    #: The error that the page draws: "energy" or "pairs".
+    #: The error that the page draws: of `distance` under a name of its own, or "pairs".
     shown: str
     #: Of a quadratic energy: what makes Gibbs sweeps, and of which model at t.
     compiled_gibbs: Callable[..., Tensor]
@@ -96,6 +100,10 @@ class Problem:
         second = x.double().T @ (weights[:, None] * x.double())
         return second[*self.pairs].numpy()
 
+    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
+        """Error of the distribution of energies; shares are normalised weights."""
+        return self.energy_error(self.energy(x).double().numpy(), log_w)
+
     def energy_error(self, found: np.ndarray, log_w: np.ndarray | None = None) -> float:
         """Wasserstein distance to the exact energies, in their standard deviations."""
         levels, p = self.distribution
@@ -107,7 +115,12 @@ class Lattice(Problem):
     """Ising lattice of 10 x 10 spins; means are products of spins by distance."""
 
     def __init__(self, sigma: float, side: int = 10) -> None:
-        self.energy, self.side, self.shown = LatticeIsing(side, sigma), side, "energy"
+        self.energy, self.side = LatticeIsing(side, sigma), side
+        self.shown = "energy and spin"
+        # Chains from random spins have both signs equally often.
+        x = self.start(make_generator(0), 4000)
+        x = samplers.ising_gibbs(self.energy, x, 1000, generator=make_generator(1))
+        self.spin_spread = float((2 * x.mean(1) - 1).std())
         self.compiled_gibbs = samplers.ising_gibbs
         self.tempered = lambda t: LatticeIsing(side, t * sigma)
         self.network = partial(flows.OddLatticeNetwork, side, n_hidden=32)
@@ -125,12 +138,18 @@ class Lattice(Problem):
         products = lattices.pair_products(x, self.side).double()
         return (weights @ products).numpy()
 
+    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
+        """Add how far the mean spin is from zero, in its standard deviations."""
+        spin = float(shares @ (2 * x.mean(1) - 1).double())
+        return super().distance(x, log_w, shares) + abs(spin) / self.spin_spread
+
     def exact_errors(self, seed: int, generator: Generator) -> list[float]:
-        """Errors of independent samples, of which only the energies are known."""
+        """Errors of independent samples; their mean spin is nearly normal."""
         levels, p = self.distribution
         p = torch.from_numpy(p)
         pick = torch.multinomial(p, N_SAMPLES, True, generator=generator)
-        return [self.energy_error(levels[pick]), math.nan, math.nan, math.nan]
+        spin = abs(float(torch.randn((), generator=generator))) / math.sqrt(N_SAMPLES)
+        return [self.energy_error(levels[pick]) + spin, math.nan, math.nan, math.nan]
 
 
 class Enumerated(Problem):
@@ -391,7 +410,7 @@ def errors(problem: Problem, found: Samples) -> list[float]:
     log_z = abs(log_mean - problem.log_partition) if weighted else math.nan
     shares = torch.from_numpy(weights / weights.sum())
     off = problem.averages(found.x, shares) - problem.means
-    apart = problem.energy_error(problem.energy(found.x).double().numpy(), log_w)
+    apart = problem.distance(found.x, log_w, shares)
     ess = weights.sum() ** 2 / (weights**2).sum() / len(weights)
     rmse = math.sqrt(float(np.mean(off**2)))
     return [apart, rmse, log_z, ess if weighted else math.nan]
@@ -440,7 +459,9 @@ def references(problem: Problem) -> dict[str, dict[str, float]]:
         plain, weighted = (errors(problem, Samples(x, 0, w)) for w in (None, log_w))
         found["independent bits"].append([*plain[:2], *weighted[2:]])
     return {
-        kind: dict(zip(COLUMNS[3:], map(float, np.median(rows, 0)), strict=True))
+        kind: dict(
+            zip(columns(problem)[3:], map(float, np.median(rows, 0)), strict=True)
+        )
         for kind, rows in found.items()
     }
 
@@ -459,7 +480,7 @@ def study(name: str) -> None:
         {
             "references": references(problem),
             "shown": problem.shown,
-            "columns": COLUMNS,
+            "columns": columns(problem),
             "log Z": problem.log_partition,
             "n_sites": problem.energy.n_sites,
         },

@@ -126,6 +126,19 @@ def test_two_modes_are_counted_as_enumeration_sums_them():
     assert 0.002 < pairs < 0.05
 
 
+def test_a_lattice_with_one_sign_has_the_right_energies_and_a_large_error():
+    problem = sampling.Lattice(0.3, side=4)
+    x = sampling.gibbs(problem, 200, make_generator(0)).x
+    aligned = torch.where(x.mean(1, keepdim=True) < 0.5, 1 - x, x)
+    fair, unfair = (
+        sampling.errors(problem, sampling.Samples(y, 0))[0] for y in (x, aligned)
+    )
+    exact = sampling.references(problem)["exact"]["energy and spin"]
+    assert fair < 3 * exact < 0.3 < 0.8 < unfair < 1.2
+    spins = exact_mean(problem.energy, lambda y: (2 * y.mean(1) - 1).square())
+    assert problem.spin_spread == pytest.approx(float(spins) ** 0.5, rel=0.02)
+
+
 def test_lattice_and_its_graph_are_one_energy():
     problem = sampling.Lattice(0.2)
     x = torch.randint(2, (5, 100)).float()

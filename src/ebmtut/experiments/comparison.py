@@ -98,6 +98,7 @@ UNCOUNTED = {"flow": " (training not counted)"}
 #: Labels of the errors by their stored names.
 MEASURES = {
     "energy": "energy error [sd]",
+    "energy and spin": "energy + spin error [sd]",
     "pairs": "RMSE of products",
     "log Z": "error of log Z [nats]",
     "RMSE of the couplings": "RMSE of couplings",
