@@ -164,7 +164,7 @@ def costs_of_samplers():
     assert 0.0004 < min(gibbs) < max(gibbs) < 0.0040
     *fast, slow = sorted(smc)
     assert slow == smc[[*problems].index("sampling-two-modes")]
-    assert 0.00095 < min(fast) < max(fast) < 0.0070 and round(slow, 2) == 0.32
+    assert 0.00095 < min(fast) < max(fast) < 0.0112 and round(slow, 2) == 0.32
     return len(gibbs) == 6 and near == {"sampling-spin-glass": 0.020}
 
 
@@ -201,7 +201,7 @@ def costs_of_gradients():
         ("of 0.2 percent after 200 iterations", gibbs_ot),
         ("for 0.05 nats; recovery likelihood has 0.11", costs_of_losses),
         (
-            "0.4 to 4 ms for 1,000 samples with Gibbs, 1 to 7 ms with SMC",
+            "0.4 to 4 ms for 1,000 samples with Gibbs, 1 to 11 ms with SMC",
             costs_of_samplers,
         ),
         ("takes one second for 0.0012", costs_of_log_z),

@@ -275,9 +275,9 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     n_columns = len(files)
     told = {name: texts[k * n_columns :][:n_columns] for k, name in enumerate(rows)}
     dash = "\u2013"
-    assert told["Gibbs"][:5] == ["0.42", "0.84", "0.95", "2.8", "1.2"]
+    assert told["Gibbs"][:5] == ["0.42", "0.87", "0.94", "2.8", "1.2"]
     assert told["Gibbs"][5:] == ["364", dash, "3.7"]
-    assert told["SMC"][-2:] == ["322", "6.8"] and told["DMALA"][1] == "1005"
+    assert told["SMC"][-2:] == ["322", "6.8"] and told["DMALA"][2] == "1287"
     assert told["PMP"] == [dash] * 3 + ["20"] + [dash] * 4
     # No run begins when one has taken a second.
     one_second = 1.0
@@ -294,8 +294,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
         if text.get_weight() == "bold"
     }
     assert bold["Gibbs", "independent-sets"] == "112" and ("GWG", "rbm") not in bold
-    assert bold["SMC", "lattice-critical"] == "2.3k"
-    assert sum(m == "SMC" for m, _ in bold) == 8  # the cheapest, or tied
+    assert sum(m == "SMC" for m, _ in bold) == 6  # the cheapest, or tied
     assert {m for m, of in bold if of == "two-modes"} == {"SMC"}
     results = comparison.load(["learning-couplings-critical", "learning-digits"])
     (ax,) = comparison.draw_ends(results).axes
@@ -341,11 +340,11 @@ def test_smc_alone_is_near_everywhere_and_never_far_behind():
     for cost, known in arrivals().items():
         worst = largest_factors(known)
         assert {m for m, factor in worst.items() if factor < np.inf} == {"SMC"}
-        assert round(worst["SMC"], 1) == {"seconds": 3.9, "evaluations": 1.9}[cost]
+        assert round(worst["SMC"], 1) == {"seconds": 11.6, "evaluations": 4.4}[cost]
         assert [*np.flatnonzero(np.isinf(known["AIS"]))] == [6]  # of the two modes
         least = np.min([*known.values()], axis=0)
         ais = np.delete(known["AIS"] / least, 6)
-        assert cost == "evaluations" or round(float(ais.max())) == 25
+        assert cost == "evaluations" or round(float(ais.max())) == 26
     modes = comparison.load(comparison.SAMPLING)["sampling-two-modes"]
     exact = modes.scalars["references"]["exact"]["pairs"]
     end = comparison.curve(modes, "AIS", "seconds")
@@ -360,10 +359,11 @@ def test_how_far_behind_smc_is_depends_on_what_is_near():
             own[cost][near] = round(worst.pop("SMC"), 1)
             others[near] = {m for m, factor in worst.items() if factor < np.inf}
     assert round(own["seconds"].pop(1.5)) == 186 and not others[1.5] | others[2]
-    assert set(own["seconds"].values()) == {3.9}
+    found = [own["seconds"][near] for near in (1.75, 2, 4)]
+    assert found == [12.5, 11.6, 6.9] and max(own["seconds"].values()) == 12.5
     assert others[2.25] == others[4] == {"AIS"}
     found = [own["evaluations"][near] for near in (1.75, 2, 3, 4)]
-    assert found == [1.7, 1.9, 10.3, 15.1]
+    assert found == [4.8, 4.4, 10.3, 15.1]
     coarse = arrivals(3)["evaluations"]
     assert [round(coarse[m][5]) for m in ("DMALA", "SMC")] == [17, 174]
     # On the network, at 1.5 times.
@@ -376,15 +376,15 @@ def test_smc_needs_few_temperatures():
         comparison.cost_to_arrive(result, "SMC", "steps")
         for result in comparison.load(comparison.SAMPLING).values()
     )
-    assert (few[0], round(few[-1]), round(most)) == (2, 23, 81)
+    assert (few[0], round(few[-1]), round(most)) == (2, 81, 110)
 
 
 def test_few_weights_of_ais_dominate_where_smc_is_near():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
-    near = 32 * 101
+    near = 64 * 101
     assert comparison.cost_to_arrive(lattice, "SMC", "evaluations") < near
     found = comparison.curve(lattice, "AIS", "evaluations", "ESS")
-    assert round(float(1000 * found.error[found.cost == near][0])) == 18
+    assert round(float(1000 * found.error[found.cost == near][0])) == 38
 
 
 def test_gibbs_sampling_is_first_where_modes_are_close():
@@ -401,7 +401,7 @@ def test_gibbs_sampling_is_first_where_modes_are_close():
     # Cost of an evaluation, of quadratic energies and of the network.
     seconds, evaluations = (np.delete(of, 6) for of in known.values())
     *quadratic, network = seconds / evaluations
-    assert [round(of(quadratic), 1) for of in (min, max)] == [1.5, 18.7]
+    assert [round(of(quadratic), 1) for of in (min, max)] == [1.5, 6.3]
     assert network == pytest.approx(1, abs=0.05)
     modes = comparison.load(comparison.SAMPLING)["sampling-two-modes"]
     end = comparison.curve(modes, "Gibbs", "seconds")
