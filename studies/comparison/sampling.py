@@ -421,11 +421,13 @@ def timed(run: Callable[[], Samples]) -> tuple[Samples, float]:
 
     A first run finds the caches of the processor cold.
     """
-    spent: list[float] = []
-    while len(spent) < (3 if max(spent, default=0.0) < REPEATED else 1):
+    spent = []
+    for _ in range(3):
         began = time.process_time()
         found = run()
         spent.append(time.process_time() - began)
+        if spent[-1] >= REPEATED:
+            break
     return found, min(spent)
 
 

@@ -492,6 +492,8 @@ def test_the_best_loss_depends_on_the_energy():
     for m, of in couplings.items():
         assert (of.error[-1] > of.error[-2]) == (m in ("CD", "PCD"))
         assert m not in ("CD", "PCD") or 4 < of.cost[-2] < 6
+    for m in ("ED-Grid", "ratio matching"):
+        assert couplings[m].error[-1] < 0.9 * couplings[m].error[-2]
     assert sorted(plane, key=plane.get)[:2] == ["ED-Gauss", "recovery"]
     assert plane["ED-Gauss"] == pytest.approx(plane["recovery"] / 2, rel=0.1)
     improving = [
