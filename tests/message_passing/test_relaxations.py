@@ -106,14 +106,40 @@ def test_frustration_leaves_mplp_undecided():
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(1, 7), seeds)
-def test_compact_and_standard_programs_agree(n_sites, seed):
+def test_cut_and_program_agree(n_sites, seed):
     model, unaries = random_machine(n_sites, seed), draw(2, n_sites, seed)
-    compact, standard = (relax(model, unaries, form=f) for f in ("compact", "standard"))
-    assert torch.allclose(compact.bound, standard.bound, atol=1e-6)
+    cut, program = (relax(model, unaries, method=m) for m in ("cut", "program"))
+    assert torch.allclose(cut.bound, program.bound, atol=1e-6)
     # Optima of continuous random programs are unique.
-    assert torch.allclose(compact.relaxed, standard.relaxed, atol=1e-5)
-    halves = 2 * compact.relaxed
-    assert torch.allclose(halves, halves.round(), atol=1e-5)
+    assert torch.allclose(cut.relaxed, program.relaxed, atol=1e-5)
+    halves = 2 * cut.relaxed
+    assert torch.equal(halves, halves.round())
+
+
+def test_cut_and_program_agree_where_some_bits_are_halves():
+    """Forty sites with weak pairs, and samples one after the other."""
+    weight, bias = normals(3, (40, 40), (40,))
+    model = BoltzmannMachine(0.3 * weight, bias)
+    unaries = 2 * draw(8, 40, 3)
+    cut, program = (relax(model, unaries, method=m) for m in ("cut", "program"))
+    assert torch.allclose(cut.relaxed, program.relaxed, atol=1e-5)
+    assert torch.allclose(cut.bound, program.bound, atol=1e-6)
+    assert torch.equal(cut.x, program.x)
+    assert 0.1 < cut.fractional.mean() < 0.9
+
+
+def test_a_bit_at_one_half_is_set_to_what_is_better():
+    model, unaries = random_machine(9, 4), draw(20, 9, 4)
+    found = relax(model, unaries)
+    n_half = 0
+    for i in range(9):
+        one, zero = found.relaxed.clone(), found.relaxed.clone()
+        one[:, i], zero[:, i] = 1, 0
+        better = scores(model, one, unaries) > scores(model, zero, unaries)
+        half = found.relaxed[:, i] == 0.5
+        assert torch.equal(found.x[half, i].bool(), better[half])
+        n_half += int(half.sum())
+    assert n_half > 20
 
 
 @settings(deadline=None, max_examples=15)
@@ -146,13 +172,13 @@ def test_where_the_relaxation_is_integral_it_is_solved():
     assert n_tight > 0 and n_loose > 0
 
 
-@pytest.mark.parametrize("form", ["compact", "standard"])
+@pytest.mark.parametrize("method", ["cut", "program"])
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e9, 1e30])
-def test_the_program_does_not_depend_on_the_unit(form, scale):
+def test_the_program_does_not_depend_on_the_unit(method, scale):
     model, unaries = random_machine(6, 1), draw(3, 6, 1)
     wide = BoltzmannMachine(scale * model.weight.double(), model.bias.double())
-    found = relax(wide, scale * unaries.double(), form=form)
-    want = relax(model, unaries.double(), form=form)
+    found = relax(wide, scale * unaries.double(), method=method)
+    want = relax(model, unaries.double(), method=method)
     torch.testing.assert_close(found.bound / scale, want.bound, rtol=1e-6, atol=0)
     torch.testing.assert_close(found.relaxed, want.relaxed, rtol=0, atol=1e-6)
 
@@ -173,8 +199,8 @@ def test_the_program_of_an_rbm_is_that_of_its_graph():
     assert torch.equal(ours.relaxed, graph.relaxed)
     _, value = best(as_graph(rbm), unaries)
     assert (ours.bound >= value - 1e-6).all()
-    standard = relax(rbm, unaries, form="standard")
-    assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
+    program = relax(rbm, unaries, method="program")
+    assert torch.allclose(ours.bound, program.bound, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", [random_machine(6, 1), random_rbm(1)])
