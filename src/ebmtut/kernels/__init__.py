@@ -12,6 +12,7 @@ Gibbs sweeps        ``gibbs.gibbs_by_kernel``                     ising_gibbs_re
 Gibbs-with-grad.    ``gwg.gwg_by_kernel``                         gwg
 max-product         ``max_product.sweeps_for``                    max_product_reference
 MPLP                ``mplp.mplp_sweeps``                          mplp_reference
+LP relaxation       ``minimum_cut.relax_by_cut``                  the linear program
 deconvolution       ``deconvolution_messages``                    deconvolve_reference
 its Gibbs sampler   ``deconvolution_gibbs``                       (in the tests)
 Gibbs-OT            ``gibbs_ot.chain_by_kernel``                  gibbs_ot_reference

@@ -43,11 +43,12 @@ def relax_by_cut(
     n_sites, n_pairs = len(terms.bias), len(terms.weight)
     weight = np.tile(terms.weight.numpy(), 2)
     tail = np.concatenate([terms.first.numpy(), terms.second.numpy()])
+    # The arcs of a site stand together.
     order = np.argsort(tail, kind="stable")
     place = np.empty(2 * n_pairs, np.int32)
     place[order] = np.arange(2 * n_pairs)
     other = np.roll(np.arange(2 * n_pairs), n_pairs)  # of each direction, the opposite
-    unit = max(np.abs(weight).max(initial=0.0) / _LARGEST, 2.0**-1000)
+    unit = np.abs(weight).max(initial=0.0) / _LARGEST or 2.0**-500
     units = np.rint(weight / unit).astype(np.int64)
     arcs = _Arcs(
         np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=n_sites))]),

@@ -196,18 +196,35 @@ def kernels_table(seed: int) -> Table:
     )
 
 
-def reduced_table(result: Result) -> Table:
-    """Tabulate scores of the reduced problem, which linear programs can learn."""
+def _printed(id: str, method: str, column: str) -> Cell:
+    """Return the paper's log MMD^2 and its standard error, if it has one."""
+    printed = get_fact(id).table("log MMD^2")
+    value = printed.number(method, column)
+    return None if value is None else (value, printed.deviation(method, column))
+
+
+def zeros_programs_table(result: Result) -> Table:
+    """Tabulate the model that linear programs learn, too, beside the paper's number."""
     config, rows = result.config["reduced"], result.scalars["reduced"]["table"]
-    score = f"log_mmd2@{config['n_sweeps']}"
-    found = {name: float(np.mean(row[score])) for name, row in rows.items()}
-    if references := result.scalars.get("references of reduced"):
-        found["independent pixels"] = references["null"]
+    ends = result.scalars["references of reduced"]
+    scores = [spread(row[f"log_mmd2@{config['n_sweeps']}"]) for row in rows.values()]
+    pairs = [spread(row["pairs"], 3) for row in rows.values()]
+    seconds = [spread(row["seconds"]) for row in rows.values()]
     return Table(
-        {"learned with": list(found), "log MMD²": list(found.values())},
-        caption=f"The reduced problem, {config['n_steps']} updates, after "
-        f"{config['n_sweeps']} sweeps. One seed.",
-        kinds=["null" if name == "independent pixels" else "" for name in found],
+        {
+            "learned with": [*rows, "LP, the paper", *_OTHERS[1:]],
+            "covariances": [*pairs, None, ends["null pairs"], ends["data pairs"]],
+            "log MMD²": [
+                *scores,
+                _printed("pmp/zeros-samples", "PmapLP", "zeros"),
+                ends["null"],
+                ends["data"],
+            ],
+            "CPU time [s]": [*seconds, None, None, None],
+        },
+        caption=f"{config['n_steps']} updates of learning; errors of samples, and time "
+        f"of learning. Lower is better. {_seeds(result)}.",
+        kinds=[""] * len(rows) + ["paper", "null", "exact"],
     )
 
 
@@ -283,13 +300,11 @@ def pairs_table(result: Result) -> Table:
 
 def twos_table(result: Result) -> Table:
     """Set log MMD^2 beside the paper's numbers."""
-    printed = get_fact("pmp/rbm-twos").table("log MMD^2")
     methods = list(result.scalars["table"])
-    of_paper: list[Cell] = []
-    for method in (*methods, "LP"):
-        entry = (PRINTED.get(method, method), "twos")
-        value = printed.number(*entry)
-        of_paper.append(None if value is None else (value, printed.deviation(*entry)))
+    of_paper = [
+        _printed("pmp/rbm-twos", PRINTED.get(method, method), "twos")
+        for method in (*methods, "LP")
+    ]
     found = shown_scores(result, "log_mmd2")
     return Table(
         {
