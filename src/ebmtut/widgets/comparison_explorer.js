@@ -156,12 +156,14 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
     return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
   const far = problem.lines.exact ? ", but not within twice the error of exact samples" : "";
-  const begun = found.length < total ? ` of ${found.length} with a run` : "";
+  const begun = found.length < total ? ` of the ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
   const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
     + "within its band" : "";
-  return `${at} ${first} is best${begun}${stopped}${far}${equal}.`;
+  const leads = found.length === 1 && total > 1 ? `only ${first} has a run`
+    : `${first} has the lowest median${begun}`;
+  return `${at} ${leads}${stopped}${far}${equal}.`;
 }
 
 function render({ model: state, el }) {

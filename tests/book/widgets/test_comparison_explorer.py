@@ -13,30 +13,23 @@ def test_the_filter_leaves_the_methods_that_meet_it(visit, line):
     widget.locator(".ex-range").fill("0.4")
     # A is between its runs, and its lowest error 0.32.
     # Its only run took two seconds.
-    told = "At 2.5 CPU seconds B is best, by its last run of 2, "
+    told = "At 2.5 CPU seconds B has the lowest median, by its last run of 2, "
     assert (
         line.inner_text() == told + "but not within twice the error of exact samples."
     )
     widget.locator("select").nth(2).select_option("x")
-    assert line.inner_text().startswith("At 2.5 CPU seconds A is best, ")
+    assert line.inner_text().startswith("At 2.5 CPU seconds A has the lowest median, ")
 
 
 def test_methods_within_the_band_of_the_best_are_named(visit, line):
     visit.page.locator(".comparison-explorer .ex-range").fill("1")
-    told = (
-        "At 10 CPU seconds A is best, but not within twice the error of exact samples."
-    )
-    assert line.inner_text() == told
+    far = ", but not within twice the error of exact samples"
+    assert line.inner_text() == f"At 10 CPU seconds A has the lowest median{far}."
     visit.page.locator(".comparison-explorer .ex-range").fill("0.2")
-    told = "At 1.6 CPU seconds A is best of 1 with a run, "
-    assert (
-        line.inner_text() == told + "but not within twice the error of exact samples."
-    )
+    assert line.inner_text() == f"At 1.6 CPU seconds only A has a run{far}."
     visit.page.locator(".comparison-explorer .ex-range").fill("0.6")
-    told = (
-        "At 4 CPU seconds A is best, but not within twice the error of exact samples; "
-    )
-    assert line.inner_text() == told + "B is within its band."
+    told = f"At 4 CPU seconds A has the lowest median{far}; B is within its band."
+    assert line.inner_text() == told
 
 
 def test_a_click_moves_the_budget(visit, line):
