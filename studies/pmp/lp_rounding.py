@@ -20,7 +20,6 @@ from scipy import sparse
 from torch import Tensor
 
 from ebmtut.energies import BoltzmannMachine
-from ebmtut.experiments.jobs import one_thread
 from ebmtut.experiments.pmp import chains, zeros
 from ebmtut.experiments.pmp.zeros_samples import EXPERIMENT
 from ebmtut.losses import persistent_match_moments
@@ -71,9 +70,9 @@ def by_interior_point(
     return Relaxation(relaxed.round(), relaxed, torch.zeros(n_samples))
 
 
-@one_thread()
 def learn(rule: str, preset: str, seed: int) -> dict[str, float]:
     """Learn the zeros with one rule, sample with it, and compare with the data."""
+    torch.set_num_threads(1)
     config = EXPERIMENT.presets[preset].reduced
     generator = make_generator(seed)
     x, _ = zeros.zeros_data(config, seed)
