@@ -53,7 +53,7 @@ def by_interior_point(
 
     n = model.n_sites
     i, j = np.triu_indices(n, 1)
-    w = model.symmetric_weight.double().numpy()[i, j]
+    w = model.symmetric_weight.detach().double().numpy()[i, j]
     p = sparse.identity(n, format="csr")
     q, none = sparse.identity(len(i)), sparse.csr_matrix((len(i), n))
     blocks = [[-p[i], q], [-p[j], q], [p[i] + p[j], -q], [none, -q], [p, None]]
@@ -61,7 +61,7 @@ def by_interior_point(
     constraints = sparse.csc_matrix(sparse.bmat(blocks))
     noise = logistic((n_samples, n), generator=generator, dtype=torch.float64)
     found = []
-    for b in (model.bias.double() + noise).numpy():
+    for b in (model.bias + noise).detach().numpy():
         score = np.concatenate([b, w])
         cone = {"l": len(limits)}
         solution = ecos.solve(-score, constraints, limits, cone, verbose=False)
