@@ -164,6 +164,9 @@ def scores(result: Result, method: str) -> dict[int, list[float]]:
 
 
 def independent_pixels(result: Result) -> Result:
-    """Return the score of independent pixels for every method: nothing learned."""
-    null = result.scalars["null"]
-    return baseline(result, lambda name: null if "log_mmd2" in name else None)
+    """Return the scores of independent pixels for every method: nothing learned."""
+    null, pairs = result.scalars["null"], result.scalars.get("null pairs")
+    return baseline(
+        result,
+        lambda name: null if "log_mmd2" in name else pairs if name == "pairs" else None,
+    )

@@ -12,7 +12,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.shared import parts
-from ebmtut.experiments.verdicts import Verdicts, claim, compare, lead
+from ebmtut.experiments.verdicts import Verdicts, claim, compare, lead, mean_and_stderr
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 
@@ -105,18 +105,23 @@ def check_samples(result: Result) -> Verdicts:
     if "reduced" in result.scalars:
         config, table = result.config["reduced"], result.scalars["reduced"]["table"]
         small = replace(result, config=config, scalars={"table": table})
-        pmp, lp = (zeros.scores(small, method) for method in ("PMP", "LP"))
-        ahead, stderr = lead(lp, pmp, config["n_sweeps"])
+        ours, programs = (zeros.scores(small, method) for method in ("PMP", "LP"))
+        ahead, stderr = lead(programs, ours, config["n_sweeps"])
         what = _other(result)
         name = f"log MMD^2 of LP minus that of PMP, {what}"
         yield claim(name, ahead, "at least", 0.0, stderr=stderr)
+        if "pairs" in table["LP"]:
+            both = zip(table["LP"]["pairs"], table["PMP"]["pairs"], strict=True)
+            ahead, stderr = mean_and_stderr([lp - pmp for lp, pmp in both])
+            name = f"error of pair covariances of LP minus that of PMP, {what}"
+            yield claim(name, ahead, "at least", 0.0, stderr=stderr)
         if what != _REDUCED:
             entry = ("pmp/zeros-samples", "log MMD^2", "PmapLP", "zeros")
             excuse = (
                 f"{result.scalars['n_data']} zeros of {result.scalars['source']} (the "
                 "paper has about 5900), and it rounds halves as its solver's errors do"
             )
-            yield compare(*entry, lp[config["n_sweeps"]], excuse=excuse)
+            yield compare(*entry, programs[config["n_sweeps"]], excuse=excuse)
 
 
 def nothing_learned(result: Result) -> Result:
@@ -125,7 +130,8 @@ def nothing_learned(result: Result) -> Result:
     if "reduced" not in result.scalars:
         return whole
     # Only differences are evaluated there: any one score says "no method differs".
-    scalars = result.scalars["reduced"] | {"null": result.scalars["null"]}
+    ends = {name: result.scalars.get(name) for name in ("null", "null pairs")}
+    scalars = result.scalars["reduced"] | ends
     small = zeros.independent_pixels(replace(result, scalars=scalars))
     reduced = {"table": small.scalars["table"]}
     return replace(whole, scalars=whole.scalars | {"reduced": reduced})
