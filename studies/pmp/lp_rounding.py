@@ -2,7 +2,7 @@
 
 Most values of the relaxation are one half, and a sample needs bits. The package sets
 such a bit to what is better for it, given the relaxed values of the others. Other rules
-learn the zeros here, too: all halves become 0, or fair coins, or are rounded as ECOS
+learn the zeros here, too: all halves become 0, or random bits, or are rounded as ECOS
 returns them, the interior-point solver of the paper's program: 0.5 and a tiny rest.
 Run: python studies/pmp/lp_rounding.py [--quick]; --quick needs `pip install ecos`.
 """
@@ -30,7 +30,7 @@ from ebmtut.results import Result, collect_provenance, save_result
 
 ID = "pmp/lp-rounding"
 FOLDER = Path(__file__).resolve().parents[1]
-RULES = ("better value", "zero", "fair coin", "as ECOS returns it")
+RULES = ("better value", "zero", "random bit", "as ECOS returns it")
 
 
 def rounded(found: Relaxation, rule: str, generator: torch.Generator) -> Tensor:
@@ -38,8 +38,8 @@ def rounded(found: Relaxation, rule: str, generator: torch.Generator) -> Tensor:
     if rule in ("better value", "as ECOS returns it"):
         return found.x
     half = found.relaxed == 0.5
-    coins = torch.rand(half.shape, generator=generator) < 0.5
-    return torch.where(half, (coins & (rule == "fair coin")).to(found.x), found.x)
+    random = torch.rand(half.shape, generator=generator) < 0.5
+    return torch.where(half, (random & (rule == "random bit")).to(found.x), found.x)
 
 
 def by_interior_point(
