@@ -4,6 +4,7 @@ import { blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
 import { chosen, ranges, ranked, verdict } from "./comparison_curves.js";
 
 const BOX = { left: 110, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
+const ERRORS = { left: 390, right: SIZE[0] - 20 };
 const plain = (value, digits = 2) =>
   value.toLocaleString("en", { maximumSignificantDigits: digits });
 const short = (value) => (value < 1e6 ? plain(value) : `${plain(value / 1e6)}M`);
@@ -112,8 +113,8 @@ function draw(canvas, problem, { cost, asks, budget, named }) {
   context.fillRect(at - 1, BOX.top, 2, BOX.bottom - BOX.top);
 }
 
-// Names beside short lines of their colours, in order of the errors at the cost, and
-// which runs are shorter or longer.
+// Names in order of the errors at the cost, each with its lowest, median and highest
+// error; below the number which runs are shorter or longer.
 function legend(canvas, problem, { cost, asks }, found) {
   const context = blank(canvas);
   context.textAlign = "left";
@@ -121,28 +122,43 @@ function legend(canvas, problem, { cost, asks }, found) {
   const known = chosen(problem, cost, asks).sort((a, b) =>
     (rows[a.name]?.error ?? Infinity) - (rows[b.name]?.error ?? Infinity));
   const unit = cost === "seconds" ? " s" : "";
+  const { y: [lowest, highest] } = ranges(problem, cost);
+  const across = (v) => ERRORS.left + (ERRORS.right - ERRORS.left)
+    * (Math.log10(v) - lowest) / (highest - lowest);
+  const small = (text, x, y) => {
+    const { font } = context;
+    context.font = "18px sans-serif";
+    context.fillText(text, x, y);
+    context.font = font;
+  };
   known.forEach((method, k) => {
     const y = 30 + 46 * k;
     context.strokeStyle = method.color;
     context.lineWidth = 5;
     context.setLineDash(method.dashed ? [14, 8] : []);
     context.beginPath();
-    context.moveTo(20, y);
-    context.lineTo(90, y);
+    context.moveTo(10, y);
+    context.lineTo(70, y);
     context.stroke();
+    context.setLineDash([]);
     const [name, aside] = method.name.split(" (");
-    context.fillText(name, 110, y);
-    if (aside) {
-      const { font } = context;
-      context.font = "18px sans-serif";
-      context.fillText(`(${aside}`, 110, y + 20);
-      context.font = font;
-    }
+    context.fillText(name, 84, y);
+    if (aside) small(`(${aside}`, 84, y + 20);
     const row = rows[method.name];
-    if (row) context.fillText(written(row.error), 300, y);
     const note = row ? row.ended && `ended at ${short(row.ended)}${unit}`
       : `begins at ${short(method.points[cost][0][0])}${unit}`;
-    if (note) context.fillText(note, 390, y);
+    if (note) small(note, 290, row ? y + 20 : y);
+    if (!row) return;
+    context.fillText(written(row.error), 290, y);
+    context.beginPath();
+    context.moveTo(across(row.low), y);
+    context.lineTo(across(row.high), y);
+    context.stroke();
+    context.fillStyle = method.color;
+    context.beginPath();
+    context.arc(across(row.error), y, 8, 0, 7);
+    context.fill();
+    context.fillStyle = INK;
   });
 }
 
