@@ -122,9 +122,11 @@ function legend(canvas, problem, { cost, asks }, found) {
   const known = chosen(problem, cost, asks).sort((a, b) =>
     (rows[a.name]?.error ?? Infinity) - (rows[b.name]?.error ?? Infinity));
   const unit = cost === "seconds" ? " s" : "";
-  const { y: [lowest, highest] } = ranges(problem, cost);
+  const lowest = Math.min(...found.map(({ low }) => low));
+  const highest = Math.max(...found.map(({ high }) => high));
   const across = (v) => ERRORS.left + (ERRORS.right - ERRORS.left)
-    * (Math.log10(v) - lowest) / (highest - lowest);
+    * (lowest < highest ? Math.log(v / lowest) / Math.log(highest / lowest) : 0);
+  const height = Math.min(64, (SIZE[1] - 20) / known.length);
   const small = (text, x, y) => {
     const { font } = context;
     context.font = "18px sans-serif";
@@ -132,7 +134,7 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.font = font;
   };
   known.forEach((method, k) => {
-    const y = 30 + 46 * k;
+    const y = 30 + height * k;
     context.strokeStyle = method.color;
     context.lineWidth = 5;
     context.setLineDash(method.dashed ? [14, 8] : []);
@@ -176,7 +178,7 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
   const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
-    + "within its band" : "";
+    + `within the range of ${first}'s runs` : "";
   const leads = found.length === 1 && total > 1 ? `only ${first} has a run`
     : `${first} has the lowest median${begun}`;
   return `${at} ${leads}${stopped}${far}${equal}.`;
@@ -196,7 +198,7 @@ function render({ model: state, el }) {
     (budget) => change({ budget }));
   const line = note();
   const plot = panel("error over cost; band: lowest and highest run");
-  const names = panel("errors at the line, best first");
+  const names = panel("errors at the line, best first, with lowest and highest run");
   // The slider is there for the keyboard.
   plot.addEventListener("pointerup", (event) => {
     const budget = (pointed(plot, event)[0] * SIZE[0] - BOX.left)
