@@ -56,9 +56,7 @@ EXPERIMENT = digits.rbm_row(
     presets={
         "quick": replace(digits.QUICK, digit=2, sweeps=(25,)),
         "full": replace(_TWOS, n_seeds=3, lp_steps=60),
-        "paper": replace(
-            _TWOS, methods=(*_TWOS.methods, "LP"), n_sweeps_of={}, n_seeds=10
-        ),
+        "paper": replace(_TWOS, n_sweeps_of={}, n_seeds=10),
     },
     figure=draw_twos,
     check=check_twos,
