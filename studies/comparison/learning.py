@@ -171,8 +171,8 @@ def batches(x: Tensor) -> Callable[[Generator], Tensor]:
     return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
-def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
-    """Couplings of an Ising lattice from 2,000 samples; the error is their RMSE."""
+def couplings(sigma: float, side: int = 10, n_data: int = 50_000) -> Problem:
+    """Couplings of an Ising lattice from 50,000 samples; the error is their RMSE."""
     first, second = torch.triu_indices(side**2, side**2, 1)
     truth = sigma * energies.lattice_adjacency(side).float()[first, second]
 

@@ -75,6 +75,8 @@ class Problem:
     tempered: Callable[[float], energies.Energy]
     #: Makes the rates of a flow.
     network: Callable[..., torch.nn.Module]
+    #: Budgets that are spent on it.
+    patience = 1.0
 
     def start(self, generator: Generator, n: int = N_SAMPLES) -> Tensor:
         """Sample uniform bits."""
@@ -196,6 +198,8 @@ class TwoModes(Problem):
     E = -n (0.7 m^2 + 0.005 m) + 0.7 of the mean spin m.
     """
 
+    patience = 2.0
+
     def __init__(self, n: int = 200) -> None:
         coupling = 0.7 / n * (1 - torch.eye(n))
         model = BoltzmannMachine.from_ising(Ising(coupling, torch.full((n,), 0.005)))
@@ -221,6 +225,137 @@ class TwoModes(Problem):
         ones = self.p_ones.multinomial(N_SAMPLES, True, generator=generator)
         ranks = torch.rand(N_SAMPLES, n, generator=generator).argsort(1)
         return errors(self, Samples((ranks < ones[:, None]).float(), 0))
+
+
+class Strip(Problem):
+    """Spin glass on a grid of 10 x 20 spins: neighbours are coupled by 1 or -1.
+
+    A column has 1,024 states, and the columns are a Markov chain: ``first`` are the
+    probabilities of the first one's states, ``following`` those of the next one's.
+    """
+
+    shown = "pairs"
+
+    def __init__(self, beta: float, height: int = 10, length: int = 20) -> None:
+        self.patience = 2 * beta
+        generator, n = make_generator(0), height * length
+        down = 2.0 * torch.randint(2, (length, height - 1), generator=generator) - 1
+        right = 2.0 * torch.randint(2, (length - 1, height), generator=generator) - 1
+        site = torch.arange(n).view(length, height)
+        ends = [(site[:, :-1], site[:, 1:]), (site[:-1], site[1:])]
+        coupling = torch.zeros(n, n)
+        for (i, j), signs in zip(ends, (down, right), strict=True):
+            coupling[i, j] = beta / 2 * signs
+        model = BoltzmannMachine.from_ising(
+            Ising(coupling + coupling.T, torch.zeros(n))
+        )
+        self.compile(model)
+        self.energy = model
+        i, j = coupling.nonzero().T
+        self.pairwise = energies.PairwiseGraph(
+            torch.stack([i, j]), model.weight.detach()[i, j], model.bias.detach()
+        )
+        self.network = partial(flows.HollowMLP, n, n_layers=1)
+        self.columns = enumerate_states(height).double()
+        s = 2 * self.columns - 1
+        alone = beta * (s[:, :-1] * s[:, 1:]) @ down.double().T
+        rest, self.following = alone[:, -1], []
+        for k in reversed(range(length - 1)):
+            log_p = beta * (s * right[k]) @ s.T + rest
+            self.following.insert(0, log_p.softmax(1))
+            rest = alone[:, k] + log_p.logsumexp(1)
+        self.first = rest.softmax(0)
+        # The energy of bits differs from that of spins by a constant: where all are 0.
+        constant = float(model(torch.zeros(1, n))) + beta * float(
+            down.sum() + right.sum()
+        )
+        self.log_partition = float(rest.logsumexp(0)) - constant
+        self.pairs = torch.triu_indices(n, n)
+        self.means = self.second_moments()[*self.pairs].numpy()
+        self.bit_means = torch.full((n,), 0.5)
+
+    def second_moments(self) -> Tensor:
+        """Return the exact means of all products of two bits."""
+        height, length = self.columns.shape[1], len(self.following) + 1
+        second = torch.zeros(length, height, length, height).double()
+        p = self.first
+        for k in range(length):
+            held = (p[:, None] * self.columns).T
+            for later in range(k, length):
+                second[k, :, later] = held @ self.columns
+                if later < length - 1:
+                    held = held @ self.following[later]
+            if k < length - 1:
+                p = p @ self.following[k]
+        return second.flatten(2).flatten(0, 1)
+
+    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
+        """No number: the exact distribution of energies is not computed."""
+        return math.nan
+
+    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
+        """Errors of independent samples."""
+        state = self.first.multinomial(N_SAMPLES, True, generator=generator)
+        x = [self.columns[state]]
+        for p in self.following:
+            state = p[state].multinomial(1, generator=generator)[:, 0]
+            x.append(self.columns[state])
+        return errors(self, Samples(torch.cat(x, 1).float(), 0))
+
+
+class DigitsRBM(Problem):
+    """RBM of digits, 64 bits, with its 16 hidden bits, all states of which are listed."""
+
+    shown = "pairs"
+
+    def __init__(self, n_hidden: int = 16, n_steps: int = 3000) -> None:
+        problem, generator = learning.digits(n_hidden), make_generator(1)
+        rbm, sample = problem.new_model(generator), problem.data(0)
+        adam = torch.optim.Adam(rbm.parameters(), 0.01)
+        for _ in range(n_steps):
+            x = sample(generator)
+            y = samplers.block_gibbs(rbm, x, 1, generator=generator)[:, : x.shape[1]]
+            adam.zero_grad()
+            losses.contrastive_divergence_loss(rbm, x, y).backward()
+            adam.step()
+        model = joint(rbm.requires_grad_(False))
+        self.energy = model
+        self.compile(model)
+        n = model.n_sites
+        self.network = partial(flows.HollowMLP, n, n_layers=1)
+        turned = energies.RBM(rbm.weight.T, rbm.visible_bias, rbm.hidden_bias)
+        self.log_p = exact.exact_probabilities(turned, n_hidden)
+        self.log_partition = float(exact.exact_log_partition(turned, n_hidden))
+        self.hidden = enumerate_states(n_hidden, dtype=torch.float32)
+        self.visible = (self.hidden @ rbm.weight + rbm.visible_bias).sigmoid()
+        means = torch.cat([self.visible, self.hidden], 1).double()
+        p = self.log_p.exp()
+        second = means.T @ (p[:, None] * means)
+        second.fill_diagonal_(0.0)
+        second += (p @ means).diag()
+        self.bit_means = (p @ means).float()
+        self.pairs = torch.triu_indices(n, n)
+        self.means = second[*self.pairs].numpy()
+
+    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
+        """No number: the exact distribution of energies is not computed."""
+        return math.nan
+
+    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
+        """Errors of independent samples."""
+        p = self.log_p.exp()
+        pick = p.multinomial(N_SAMPLES, True, generator=generator)
+        v = bernoulli(self.visible[pick], generator=generator)
+        return errors(self, Samples(torch.cat([v, self.hidden[pick]], 1), 0))
+
+
+def joint(rbm: energies.RBM) -> BoltzmannMachine:
+    """Return the model of visible and hidden bits, in this order."""
+    n_hidden, n = rbm.weight.shape
+    weight = torch.zeros(n + n_hidden, n + n_hidden)
+    weight[n:, :n] = rbm.weight.detach()
+    bias = torch.cat([rbm.visible_bias, rbm.hidden_bias]).detach()
+    return BoltzmannMachine(weight + weight.T, bias)
 
 
 def glass(n: int = 18, strength: float = 3.0) -> Enumerated:
@@ -251,10 +386,7 @@ def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Enumerated:
         adam.zero_grad()
         loss.backward()
         adam.step()
-    joint = torch.zeros(n + n_hidden, n + n_hidden)
-    joint[n:, :n] = model.weight.detach()
-    bias = torch.cat([model.visible_bias, model.hidden_bias]).detach()
-    return Enumerated(BoltzmannMachine(joint + joint.T, bias))
+    return Enumerated(joint(model))
 
 
 def network(name: str = "2spirals", n_steps: int = 3000) -> Enumerated:
@@ -279,6 +411,9 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "RBM": rbm,
     "two modes": TwoModes,
     "network": network,
+    "strip 1": lambda: Strip(1.0),
+    "strip 2": lambda: Strip(2.0),
+    "digits": DigitsRBM,
 }
 
 
@@ -436,7 +571,7 @@ def curve(problem: Problem, method: str, options: Options, seed: int) -> np.ndar
     run, n_steps, _ = METHODS[method]
     run(problem, n_steps, make_generator(seed), **options)  # compiles, trains a flow
     rows, seconds = [], 0.0
-    while seconds < BUDGET:
+    while seconds < BUDGET * problem.patience:
         found, seconds = timed(
             lambda n=n_steps: run(problem, n, make_generator(seed), **options)
         )
@@ -486,7 +621,11 @@ def study(name: str) -> None:
             "log Z": problem.log_partition,
             "n_sites": problem.energy.n_sites,
         },
-        {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN},
+        {
+            "n_samples": N_SAMPLES,
+            "budget": BUDGET * problem.patience,
+            "n_train": N_TRAIN,
+        },
         seeds=SEEDS,
         told=lambda method, options: {
             "training": training(problem, options["rate"])
