@@ -304,7 +304,7 @@ class Strip(Problem):
 
 
 class DigitsRBM(Problem):
-    """RBM of digits, 64 bits, with its 16 hidden bits, all states of which are listed."""
+    """RBM of digits, 64 bits, with 16 hidden bits, whose states are all listed."""
 
     shown = "pairs"
 
