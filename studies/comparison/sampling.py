@@ -227,14 +227,27 @@ class TwoModes(Problem):
         return errors(self, Samples((ranks < ones[:, None]).float(), 0))
 
 
-class Strip(Problem):
+class Sampled(Problem):
+    """An energy with exact samples, whose distribution of energies is not computed."""
+
+    shown = "pairs"
+    exact_samples: Callable[[Generator], Tensor]
+
+    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
+        """No number."""
+        return math.nan
+
+    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
+        """Errors of independent samples."""
+        return errors(self, Samples(self.exact_samples(generator), 0))
+
+
+class Strip(Sampled):
     """Spin glass on a grid of 10 x 20 spins: neighbours are coupled by 1 or -1.
 
     A column has 1,024 states, and the columns are a Markov chain: ``first`` are the
     probabilities of the first one's states, ``following`` those of the next one's.
     """
-
-    shown = "pairs"
 
     def __init__(self, beta: float, height: int = 10, length: int = 20) -> None:
         self.patience = 2 * beta
@@ -289,24 +302,18 @@ class Strip(Problem):
                 p = p @ self.following[k]
         return second.flatten(2).flatten(0, 1)
 
-    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
-        """No number: the exact distribution of energies is not computed."""
-        return math.nan
-
-    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
-        """Errors of independent samples."""
+    def exact_samples(self, generator: Generator) -> Tensor:
+        """Independent samples."""
         state = self.first.multinomial(N_SAMPLES, True, generator=generator)
         x = [self.columns[state]]
         for p in self.following:
             state = p[state].multinomial(1, generator=generator)[:, 0]
             x.append(self.columns[state])
-        return errors(self, Samples(torch.cat(x, 1).float(), 0))
+        return torch.cat(x, 1).float()
 
 
-class DigitsRBM(Problem):
+class DigitsRBM(Sampled):
     """RBM of digits, 64 bits, with 16 hidden bits, whose states are all listed."""
-
-    shown = "pairs"
 
     def __init__(self, n_hidden: int = 16, n_steps: int = 3000) -> None:
         problem, generator = learning.digits(n_hidden), make_generator(1)
@@ -337,16 +344,12 @@ class DigitsRBM(Problem):
         self.pairs = torch.triu_indices(n, n)
         self.means = second[*self.pairs].numpy()
 
-    def distance(self, x: Tensor, log_w: np.ndarray, shares: Tensor) -> float:
-        """No number: the exact distribution of energies is not computed."""
-        return math.nan
-
-    def exact_errors(self, seed: int, generator: Generator) -> list[float]:
-        """Errors of independent samples."""
+    def exact_samples(self, generator: Generator) -> Tensor:
+        """Independent samples."""
         p = self.log_p.exp()
         pick = p.multinomial(N_SAMPLES, True, generator=generator)
         v = bernoulli(self.visible[pick], generator=generator)
-        return errors(self, Samples(torch.cat([v, self.hidden[pick]], 1), 0))
+        return torch.cat([v, self.hidden[pick]], 1)
 
 
 def joint(rbm: energies.RBM) -> BoltzmannMachine:

@@ -21,12 +21,15 @@ STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
 SAMPLING = {
     "sampling-lattice-01": "lattice, 0.1",
-    "sampling-lattice-critical": "lattice, critical",
+    "sampling-lattice-critical": "lattice, 0.22",
     "sampling-lattice-03": "lattice, 0.3",
-    "sampling-spin-glass": "spin glass",
-    "sampling-independent-sets": "independent sets",
-    "sampling-rbm": "RBM",
+    "sampling-digits": "digits",
+    "sampling-strip-1": "2D glass, 1",
+    "sampling-strip-2": "2D glass, 2",
     "sampling-two-modes": "two modes",
+    "sampling-spin-glass": "spin glass",
+    "sampling-independent-sets": "sets",
+    "sampling-rbm": "RBM",
     "sampling-network": "network",
 }
 LEARNING = {
@@ -36,16 +39,9 @@ LEARNING = {
     "learning-32-bits-2spirals": "32 bits, two spirals",
     "learning-plane-checkerboard": "plane, checkerboard",
 }
-#: Names of columns, short enough to stand beside each other on a telephone.
+#: Names of columns that must be short to stand beside each other on a telephone.
 COLUMNS = {
-    "sampling-lattice-01": "σ =\n0.1",
-    "sampling-lattice-critical": "σ =\n0.22",
-    "sampling-lattice-03": "σ =\n0.3",
-    "sampling-spin-glass": "spin\nglass",
-    "sampling-independent-sets": "sets",
-    "sampling-rbm": "RBM",
-    "sampling-two-modes": "two\nmodes",
-    "sampling-network": "net-\nwork",
+    "tempering": "tem-\npering",
     "learning-couplings-critical": "couplings\nRMSE",
     "learning-digits": "digits\nNLL",
     "learning-16-bits-checkerboard": "16 bits\nKL",
@@ -262,30 +258,30 @@ def cost_to_arrive(
 def _arrivals(
     results: Mapping[str, Result], methods: Sequence[str], cost: str
 ) -> np.ndarray:
-    """Tell what each method (row) spends until it is near, infinite if it never is."""
+    """Tell what each method (column) spends until it is near, infinite if never."""
     return np.array(
         [
-            [cost_to_arrive(r, m, cost) or np.inf for r in results.values()]
-            for m in methods
+            [cost_to_arrive(r, m, cost) or np.inf for m in methods]
+            for r in results.values()
         ]
     )
 
 
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least."""
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.6))
     titles = ("milliseconds for 1,000 samples", "evaluations per sample")
     for ax, cost, title in zip(axes, COSTS, titles, strict=True):
         methods = _methods(results, cost)
         spent = _arrivals(results, methods, cost)
-        factor = spent / spent.min(0)
+        factor = spent / spent.min(1, keepdims=True)
         _shaded(
             ax,
             np.where(np.isinf(factor), np.nan, np.log10(factor)),
             np.vectorize(partial(_spent, cost))(spent),
             factor <= EQUAL,
-            methods,
-            [COLUMNS[file] for file in results],
+            [SAMPLING[file] for file in results],
+            [COLUMNS.get(method, method) for method in methods],
         )
         ax.set_title(title, loc="left")
     return figure
