@@ -78,6 +78,10 @@ def test_the_verdict_names_the_methods_that_are_near_and_the_best(
     # The median of B is not in the band of A, though their bands overlap.
     assert told["best"] == ["A"]
     found[1]["error"] = 0.3
+    # Now it is, but no run of B is as good as the median of A.
+    told = ask(tmp_path, "comparison_curves", question, lines, found)
+    assert told["best"] == ["A"]
+    found[1]["low"] = 0.2
     told = ask(tmp_path, "comparison_curves", question, lines, found)
     assert told["best"] == ["A", "B"]
 

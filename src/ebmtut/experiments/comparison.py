@@ -290,8 +290,9 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
 def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
     """Draw the last error of each loss, or that after equally many evaluations.
 
-    Darkest is the lowest of a model; bold are those within the range of the lowest.
-    Evaluations are as many as every loss of the model makes.
+    Darkest is the lowest of a model. Bold are the lowest median and those that cannot
+    be told from it: either median is within the range of the other's runs. Evaluations
+    are as many as every loss of the model makes.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 4.0))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
@@ -307,7 +308,7 @@ def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
         ]
         for m in methods
     ]
-    error, _, high = np.moveaxis(np.array(found), 2, 0)
+    error, low, high = np.moveaxis(np.array(found), 2, 0)
     least = np.nanmin(error, axis=0)
     shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
     best = high[np.nanargmin(error, axis=0), range(len(base))]
@@ -316,7 +317,7 @@ def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
         ax,
         np.vstack([shade, blank]),
         np.vstack([np.vectorize(_written)(error), last]),
-        np.vstack([error <= best, blank > 0]),
+        np.vstack([(error <= best) & (low <= least), blank > 0]),
         [*methods, name],
         [COLUMNS[file] for file in results],
     )

@@ -49,13 +49,15 @@ export function ranked(problem, cost, asks, budget) {
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. And which are within the band of the lowest median.
+// within twice theirs. And which cannot be told from the lowest: either median is within
+// the range of the other's runs.
 // `baseline` is true where no median is below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ error }) =>
     Object.values(baselines).every((level) => error < level));
   const near = found.filter(({ stays }) => stays <= 2 * exact);
-  const best = found.filter(({ error }) => error <= found[0].high);
+  const best = found.filter(({ error, low }) =>
+    error <= found[0].high && low <= found[0].error);
   return { baseline, near: names(near), best: names(best) };
 }

@@ -177,8 +177,8 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
   const begun = found.length < total ? ` of the ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
-  const equal = others.length ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} `
-    + `within the range of ${first}'s runs` : "";
+  const equal = others.length
+    ? `; ${listed(others)} cannot be told from it by these runs` : "";
   const leads = found.length === 1 && total > 1 ? `only ${first} has a run`
     : `${first} has the lowest median${begun}`;
   return `${at} ${leads}${stopped}${far}${equal}.`;
