@@ -14,7 +14,7 @@ METHODS = [
     for n in POINTS
 ]
 PROBLEM = {"name": "p", "measure": "error [nats]", "lines": {"exact": 0.05}}
-PROBLEM["per"] = "in all"
+PROBLEM["per"] = "in total"
 PROBLEM["methods"] = METHODS
 
 

@@ -50,10 +50,10 @@ COLUMNS = {
 }
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
-    "values": "any energy, by its values",
-    "gradient": "any energy, with its gradient",
-    "log Z": "methods that estimate log Z",
-    "no chains": "methods without chains",
+    "values": "need values of the energy alone",
+    "gradient": "need values or gradients",
+    "log Z": "estimate log Z",
+    "no chains": "need no chains",
 }
 
 
@@ -158,7 +158,7 @@ def _measure(result: Result) -> str:
 
 def _per(result: Result) -> str:
     """Say what evaluations are counted for: only problems of losses name a measure."""
-    return "in all" if "measure" in result.scalars else "per sample"
+    return "in total" if "measure" in result.scalars else "per sample"
 
 
 def _panel(
