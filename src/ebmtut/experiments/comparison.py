@@ -290,9 +290,9 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
 def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
     """Draw the last error of each loss, or that after equally many evaluations.
 
-    Darkest is the lowest of a model. Bold are the lowest median and those that cannot
-    be told from it: either median is within the range of the other's runs. Evaluations
-    are as many as every loss of the model makes.
+    Darkest is the lowest of a model. Bold are the lowest median and those that are not
+    distinguishable from it: either median is within the range of the other's runs.
+    Evaluations are as many as every loss of the model makes.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 4.0))
     base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]

@@ -49,8 +49,8 @@ export function ranked(problem, cost, asks, budget) {
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. And which cannot be told from the lowest: either median is within
-// the range of the other's runs.
+// within twice theirs. And which are not distinguishable from the lowest: either median is
+// within the range of the other's runs.
 // `baseline` is true where no median is below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);

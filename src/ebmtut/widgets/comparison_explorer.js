@@ -178,7 +178,8 @@ function sentence(problem, price, found, total, { baseline, near, best }) {
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
   const equal = others.length
-    ? `; ${listed(others)} cannot be told from it by these runs` : "";
+    ? `; ${listed(others)} ${others.length > 1 ? "are" : "is"} not distinguishable from it`
+    : "";
   const leads = found.length === 1 && total > 1 ? `only ${first} has a run`
     : `${first} has the lowest median${begun}`;
   return `${at} ${leads}${stopped}${far}${equal}.`;
