@@ -346,7 +346,7 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     *_, couplings, digits = [text.get_text() for text in below.texts]
     assert (couplings, digits) == ("20", "18")  # millions of evaluations
     bold = [t.get_text() for t in below.texts if t.get_weight() == "bold"]
-    assert bold == ["0.010", "18.0"]  # of CD
+    assert bold == ["0.011", "18.0"]  # of CD
 
 
 def arrivals(near=comparison.NEAR):
