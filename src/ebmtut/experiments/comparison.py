@@ -41,6 +41,7 @@ LEARNING = {
 }
 #: Names of columns that must be short to stand beside each other on a telephone.
 COLUMNS = {
+    "DMALA": "DMA-\nLA",
     "tempering": "tem-\npering",
     "learning-couplings-critical": "couplings\nRMSE",
     "learning-digits": "digits\nNLL",
