@@ -322,7 +322,9 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
             for seconds in runs[:, :, 1]:
                 *_, before, last = seconds[np.isfinite(seconds)]
                 assert 11 > last >= result.config["budget"] > before
-    names = [label.get_text() for label in evaluations.get_xticklabels()]
+    names = [
+        label.get_text().replace("-\n", "") for label in evaluations.get_xticklabels()
+    ]
     bold = {
         (names[x], files[y].removeprefix("sampling-")): text.get_text()
         for text in evaluations.texts
