@@ -570,8 +570,19 @@ def timed(run: Callable[[], Samples]) -> tuple[Samples, float]:
 
 
 def curve(problem: Problem, method: str, options: Options, seed: int) -> np.ndarray:
-    """Errors of T = first, 2 first, ... steps, until the budget is spent."""
+    """Errors of a method's runs on one seed."""
     run, n_steps, _ = METHODS[method]
+    return errors_by_steps(problem, run, n_steps, options, seed)
+
+
+def errors_by_steps(
+    problem: Problem,
+    run: Callable[..., Samples],
+    n_steps: int,
+    options: Options,
+    seed: int,
+) -> np.ndarray:
+    """Errors of T = first, 2 first, ... steps, until the budget is spent."""
     run(problem, n_steps, make_generator(seed), **options)  # compiles, trains a flow
     rows, seconds = [], 0.0
     while seconds < BUDGET * problem.patience:
