@@ -8,7 +8,7 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -36,8 +36,8 @@ BATCH = 128
 #: CPU seconds of a training.
 BUDGET = 10.0
 SEEDS = (0, 1, 2, 3, 4)
-#: Negatives of energy discrepancy, sweeps of PMP, moves of GWG or Langevin in a chain.
-N_NEGATIVES, N_SWEEPS, N_MOVES = 32, 20, 10
+#: Negatives of energy discrepancy, and sweeps of PMP.
+N_NEGATIVES, N_SWEEPS = 32, 20
 #: Columns of a curve; evaluations are those of one data point, over all steps.
 COLUMNS = ("steps", "seconds", "evaluations", "error")
 #: Fractions of the budget at which a run is evaluated.
@@ -50,12 +50,13 @@ class Method(NamedTuple):
     """What makes the loss of a run from options that are tuned beside the rate.
 
     Evaluations of the energy are those for a data point and step, as a black box; one
-    that is differentiated counts three times.
+    that is differentiated counts three times. Each move of a chain adds ``a_move``.
     """
 
     make: Callable[..., Loss]
     evaluations: float
     options: Grid
+    a_move: float = 0.0
 
 
 @dataclass
@@ -70,6 +71,14 @@ class Problem:
     rates: tuple[float, ...]
     baseline: float
     measure: str
+    #: Standard errors of the estimates of log Z since they were last told.
+    log_z_errors: list[float] = field(default_factory=list)
+
+    def tell(self, method: str, options: Options) -> Options:
+        """Return the largest standard error of log Z of a method's runs."""
+        found = max(self.log_z_errors, default=0.0)
+        self.log_z_errors.clear()
+        return {"standard error of log Z": found}
 
 
 def discrepancy(model: Any, x: Tensor, generator: Generator, eps: float = 0) -> Tensor:
@@ -120,10 +129,12 @@ def sweep(model: Any, x: Tensor, generator: Generator) -> Tensor:
     return ising_gibbs(model, x, 1, generator=generator)
 
 
-def moves(model: Any, x: Tensor, generator: Generator, step_size: float = 0) -> Tensor:
-    """Ten moves of GWG or, with a step size, of MALA."""
+def moves(
+    model: Any, x: Tensor, generator: Generator, n_moves: int, step_size: float = 0
+) -> Tensor:
+    """Make moves of GWG or, with a step size, of MALA."""
     sampler = mala(at_level(model, 0), step_size) if step_size else gwg(model)
-    return run_chain(sampler, x, N_MOVES, generator=generator).x_final
+    return run_chain(sampler, x, n_moves, generator=generator).x_final
 
 
 def messages(model: Any, x: Tensor, generator: Generator) -> Tensor:
@@ -133,30 +144,35 @@ def messages(model: Any, x: Tensor, generator: Generator) -> Tensor:
     return y[:, : x.shape[1]]
 
 
-def chains(move: Move, cost: float, **options: Any) -> dict[str, Method]:
+def chains(
+    move: Move, cost: float, a_move: float = 0, **options: Any
+) -> dict[str, Method]:
     """CD and PCD."""
     of = {"CD": partial(contrast, False, move), "PCD": partial(contrast, True, move)}
-    return {name: Method(make, 6 + cost, options) for name, make in of.items()}
+    return {name: Method(make, 6 + cost, options, a_move) for name, make in of.items()}
 
 
 def bit_methods(
     n_sites: int, sweep_cost: int = 0, eps: tuple[float, ...] = (0.05, 0.2)
 ) -> dict[str, Method]:
-    """The methods for bits; with couplings a chain makes a sweep, else ten moves."""
+    """The methods for bits; with couplings a chain makes a sweep, else moves."""
 
     def conditional(of: Loss) -> Method:
         make = of_options(lambda model, x, generator: of(model, x))
         return Method(make, 3.0 * (n_sites + 1), {})
 
     few, neighbours = 1 + N_NEGATIVES, 1 + min(N_NEGATIVES, n_sites)
-    move, cost = (sweep, sweep_cost) if sweep_cost else (moves, 3 * N_MOVES)
+    if sweep_cost:
+        of_chains = chains(sweep, sweep_cost)
+    else:
+        of_chains = chains(moves, 0, 3, n_moves=(1, 3, 10, 30))
     matching = Method(partial(contrast, False, messages), math.nan, {})
     return {
         "ED-Bern": Method(of_options(discrepancy), 3.0 * few, {"eps": eps}),
         "ED-Grid": Method(of_options(discrepancy), 3.0 * neighbours, {}),
         "PL": conditional(losses.pseudo_likelihood_loss),
         "ratio matching": conditional(losses.ratio_matching_loss),
-        **chains(move, cost),
+        **of_chains,
         **({"PMP": matching} if sweep_cost else {}),
     }
 
@@ -267,12 +283,14 @@ def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
     density = data.DensityData(name)
     n_sites, source = density.n_sites, stream("data of the comparison", 0)
     held_out = density.sample_bits(n_held_out, generator=source)
+    log_z_errors: list[float] = []
 
     @torch.no_grad()
     def error(model: nn.Module) -> float:
         of = {"n_samples": 50_000, "generator": make_generator(0)}
-        log_z = grid_log_partition(model, **of).log_partition.value
-        return float(model(held_out).double().mean()) + log_z - density.entropy
+        log_z = grid_log_partition(model, **of).log_partition
+        log_z_errors.append(log_z.stderr)
+        return float(model(held_out).double().mean()) + log_z.value - density.entropy
 
     means = held_out.mean(0).clamp(1e-6, 1 - 1e-6)
     return Problem(
@@ -283,6 +301,7 @@ def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
         (4e-3, 1.6e-2, 6.4e-2),
         float(independent_nll(held_out, means).mean()) - density.entropy,
         "KL to the data [nats]",
+        log_z_errors,
     )
 
 
@@ -318,7 +337,7 @@ def plane(name: str, hidden: int = 64) -> Problem:
             # Sixteen initial points and a step, or about as much in nine steps.
             "recovery": Method(recovery, 6 + 16 + 6, {"method": starts}),
             "score matching": Method(denoising, 9, {"first_ratio": (0.05, 0.1)}),
-            **chains(moves, 3.0 * (N_MOVES + 1), step_size=(0.1, 0.3)),
+            **chains(moves, 3, 3, n_moves=(3, 10, 30), step_size=(0.1, 0.3)),
         },
         (1e-3, 4e-3, 1.6e-2),
         planes.PLANE.kl(log_p, planes.gaussian_with_moments_of(log_p)),
@@ -342,7 +361,8 @@ def curve(
 
     What is evaluated is the mean of the weights over the last fifth of the seconds.
     """
-    make, evaluations, _ = problem.methods[method]
+    make, evaluations, _, a_move = problem.methods[method]
+    evaluations += a_move * options.get("n_moves", 0)
     more = {name: value for name, value in options.items() if name != "rate"}
     loss = make(**more)
     generator, batch = make_generator(seed), problem.data(seed)
@@ -396,6 +416,7 @@ def study(name: str) -> None:
         {"batch": BATCH, "budget": BUDGET, "n_negatives": N_NEGATIVES},
         seeds=SEEDS,
         trial=partial(curve, problem, n=2),
+        told=problem.tell,
         beyond="rate",
     )
 

@@ -39,7 +39,7 @@ def study(name: str) -> None:
 
     shared.study(
         f"long-chains {name}",
-        dict.fromkeys(METHODS, {}),
+        {"short": {}, "long": {}},
         curve,
         {
             "references": sampling.references(problem),
