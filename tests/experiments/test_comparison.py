@@ -14,7 +14,7 @@ from ebmtut.experiments.drl import plane as planes
 from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result
 from ebmtut.states import enumerate_states
-from studies.comparison import learning, sampling, shared
+from studies.comparison import learning, long_chains, sampling, shared
 
 
 @pytest.fixture(autouse=True)
@@ -493,6 +493,34 @@ def test_dmala_needs_the_fewest_evaluations_of_four_energies():
     factors = (known["SMC"] / known["DMALA"])[where]
     assert where.tolist() == [1, 2, PLACES["digits"], WARM]
     assert [round(float(of(factors)), 1) for of in (min, max)] == [2.4, 20.8]
+
+
+def test_long_chains_save_evaluations_on_three_energies():
+    factors = {"evaluations": {}, "seconds": {}}
+    for file in comparison.SAMPLING:
+        name = file.removeprefix("sampling-")
+        result = load_result(f"comparison/long-chains-{name}", "full", shared.FOLDER)
+        assert {len(runs) for runs in result.arrays.values()} == {len(sampling.SEEDS)}
+        for cost, of in factors.items():
+            short, long = (
+                comparison.cost_to_arrive(result, m, cost) or np.inf
+                for m in ("short", "long")
+            )
+            of[name] = short / long if long < np.inf else 0.0
+    saved = {name: f for name, f in factors["evaluations"].items() if f > 1}
+    assert set(saved) == {"digits", "independent-sets", "rbm"}
+    assert [round(of(saved.values()), 1) for of in (min, max)] == [1.7, 3.4]
+    assert {name for name, f in factors["seconds"].items() if f > 1} == {"rbm"}
+
+
+def test_long_chains_make_as_many_sweeps(glass):
+    found = long_chains.long_chains(glass, 2, make_generator(0))
+    short = sampling.gibbs(glass, 2, make_generator(0))
+    assert found.x.shape == short.x.shape and found.evaluations == short.evaluations
+    # Fifty chains of 20 T sweeps, half of them before the first state is taken.
+    assert (10 * 2 + 20 * 1) * 50 == 2 * 1000
+    late = long_chains.long_chains(glass, 200, make_generator(0))
+    assert worst_z(glass, late.x) < 5
 
 
 def test_evaluations_that_the_page_compares():
