@@ -198,7 +198,7 @@ class TwoModes(Problem):
     E = -n (0.7 m^2 + 0.005 m) + 0.7 of the mean spin m.
     """
 
-    patience = 2.0
+    patience = 4.0
 
     def __init__(self, n: int = 200) -> None:
         coupling = 0.7 / n * (1 - torch.eye(n))
