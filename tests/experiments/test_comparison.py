@@ -308,13 +308,13 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     n = len(columns)
     texts = [text.get_text() for text in in_seconds.texts]
     told = {m: texts[k::n] for k, m in enumerate(sampling.METHODS)}
-    dash = "\u2013"
     lattices, others = slice(3), slice(4, None)
     assert told["Gibbs"][lattices] == ["0.42", "0.87", "0.94"]
     assert (told["Gibbs"][3], told["SMC"][3]) == ("18", "20")
-    assert told["Gibbs"][others] == ["28", dash, dash, "2.8", "1.2", "364", "3.7"]
-    assert told["SMC"][4:6] == ["311", "3043"] and told["DMALA"][2] == "1287"
-    assert told["PMP"][others] == ["14", dash, dash, "20", dash, dash, dash]
+    assert told["Gibbs"][others] == ["28", ">7.0k", ">3.6k", "2.8", "1.2", "364", "3.7"]
+    assert told["SMC"][4:6] == ["311", "3.0k"] and told["DMALA"][2] == "1.3k"
+    vain = [">" if text.startswith(">") else text for text in told["PMP"][others]]
+    assert vain == ["14", ">", ">", "20", ">", ">", ""]
     # No run begins when one has taken the budget.
     for result in comparison.load(files).values():
         for runs in result.arrays.values():
@@ -403,14 +403,18 @@ def test_smc_alone_is_near_everywhere():
     cost, median, worst = end_of("strip-2", "SMC")
     assert 1.8 < median < 1.85 and round(worst) == 5
     assert round(end_of("strip-2", "AIS")[1]) == 5
-    # Not all runs of AIS on the two modes had time for 512 temperatures.
-    modes = comparison.load(["sampling-two-modes"])["sampling-two-modes"]
-    exact = modes.scalars["references"]["exact"]["pairs"]
-    steps, *_, pairs, _, _ = modes.arrays["AIS"][:, -1].T
-    late = pairs[np.isfinite(pairs)] / exact
-    assert len(late) == 9 and np.nanmin(steps) == 512
-    assert round(float(np.median(late)), 1) == 1.7
-    assert round(end_of("two-modes", "AIS")[1], 2) == 2.02
+    # On the two modes AIS comes near, later than SMC.
+    seconds = arrivals()["seconds"]
+    assert f"{seconds['AIS'][TWO]:.1f}" == "1.8"
+    assert f"{seconds['SMC'][TWO]:.2f}" == "0.57"
+    # On the large energies where Gibbs sampling is near.
+    large = [k for k in PLACES.values() if k < PLACES["spin-glass"]]
+    assert len(large) == 7
+    near = [k for k in large if seconds["Gibbs"][k] < np.inf]
+    factors = [seconds["SMC"][k] / seconds["Gibbs"][k] for k in near]
+    assert len(near) == 5
+    assert [f"{of(factors):.2g}" for of in (min, max)] == ["1.1", "12"]
+    assert round(seconds["SMC"][WARM] / seconds["PMP"][WARM]) == 22
 
 
 def test_how_far_behind_smc_is_depends_on_what_is_near():
@@ -551,7 +555,7 @@ def test_losses_take_as_many_steps_as_the_page_says():
         for result in comparison.load(comparison.LEARNING).values()
         for runs in result.arrays.values()
     ]
-    assert [round(float(of(steps))) for of in (min, max)] == [418, 12156]
+    assert [round(float(of(steps))) for of in (min, max)] == [359, 12156]
 
 
 def test_enumeration_costs_about_as_much_as_smc():
@@ -584,11 +588,9 @@ def best(cost):
 
 
 def test_the_best_loss_depends_on_the_energy():
-    bits = {"ratio matching", "PL"}
+    bits = {"ratio matching"}
     assert best("seconds") == [{"PL"}, {"CD"}, bits, {"PL"}, {"ED-Gauss"}]
-    rows = best("evaluations")
-    assert rows.pop(2) == {"ratio matching"}
-    assert rows == [{"CD"}, {"CD"}, {"CD"}, {"ED-Gauss"}]
+    assert best("evaluations") == [{"CD"}] * 4 + [{"ED-Gauss"}]
     ends = [
         {m: comparison.curve(result, m, "seconds") for m in result.arrays}
         for result in comparison.load(comparison.LEARNING).values()
@@ -604,14 +606,19 @@ def test_the_best_loss_depends_on_the_energy():
     null = 0.0443
     assert couplings["PL"] < null / 5 and 0.45 < couplings["PMP"] / null < 0.5
     pair = {m: f"{wide[m]:.2f}" for m in ("PL", "ratio matching")}
-    assert pair == {"PL": "0.10", "ratio matching": "0.13"}
+    assert pair == {"PL": "0.09", "ratio matching": "0.11"}
+    assert f"{bits.pop('ratio matching'):.3f}" == "0.025"
+    # PCD is the worst on every network, and on 16 bits near uniform bits.
+    assert max(bits, key=bits.get) == max(wide, key=wide.get) == "PCD"
+    assert max(plane, key=plane.get) == "PCD"
     assert bits.pop("PCD") == pytest.approx(math.log(2), abs=0.01)
-    assert 0.4 < bits.pop("CD") < 0.5 and max(bits.values()) < 0.13
+    assert 0.2 < bits.pop("CD") < 0.25 and min(bits.values()) > 0.03
     board = comparison.load(comparison.LEARNING)["learning-16-bits-checkerboard"]
     runs = sorted(board.arrays["CD"][:, -1, -1])
-    assert round(float(runs[4])) == 6
+    assert runs[3] < 0.25 and runs[4] == pytest.approx(math.log(2), abs=1e-3)
     assert sorted(plane, key=plane.get)[:2] == ["ED-Gauss", "recovery"]
     assert plane["ED-Gauss"] == pytest.approx(plane["recovery"] / 2, rel=0.1)
+    assert f"{plane['recovery']:.2f}" == "0.10" and f"{plane['PCD']:.2f}" == "0.18"
     improving = [
         end.error[-1] < end.error[-2] for of in ends[2:] for end in of.values()
     ]
@@ -634,32 +641,68 @@ def leaders(cost):
     return found
 
 
-def test_after_two_seconds_the_best_loss_stays():
+def test_after_four_seconds_the_best_loss_stays():
     couplings, digits, *networks = leaders("seconds")
     at, names = couplings
     assert [*dict.fromkeys(names)] == ["PMP", "CD", "PL"]
     assert at[names.index("PL")] < 2
-    assert [set(names) for _, names in networks] == [
-        {"ratio matching"},
-        {"PL"},
-        {"ED-Gauss"},
-    ]
     at, names = digits
-    first = names.index("CD")
-    assert set(names[:first]) == {"PL"} and set(names[first:]) == {"CD"}
-    assert 1.05 < at[first - 1] < at[first] < 1.25
+    assert [*dict.fromkeys(names)] == ["PL", "CD"] and at[names.index("CD")] < 1.25
+    close = {"PL", "ratio matching"}
+    for (at, names), last in zip(networks[:2], ("ratio matching", "PL"), strict=True):
+        assert set(names) == close
+        assert {m for c, m in zip(at, names, strict=True) if c > 4} == {last}
+    assert set(networks[2][1]) == {"ED-Gauss"}
     _, digits, *networks = leaders("evaluations")
     assert digits[1][0] == "PL" and {names[0] for _, names in networks} == {"CD"}
 
 
-def test_updates_in_ten_seconds_that_the_page_compares():
-    made = [
-        int(np.median(comparison.load([name])[name].arrays[m][:, -1, 0]))
-        for name in comparison.LEARNING
-        for m in ("CD", "PL")
-        if "plane" not in name
-    ]
-    assert made[:6] == [5550, 12156, 5478, 1544, 545, 2487]
+def test_the_loss_with_more_updates_is_better():
+    told = {
+        "couplings-critical": ("PL", 5550, 12156),
+        "digits": ("PL", 5478, 1544),
+        "16-bits-checkerboard": ("ratio matching", 1198, 2220),
+        "32-bits-2spirals": ("PL", 846, 1058),
+        "plane-checkerboard": ("ED-Gauss", 524, 692),
+    }
+    for name, (rival, *updates) in told.items():
+        (result,) = comparison.load([f"learning-{name}"]).values()
+        ends = {
+            m: (np.median(result.arrays[m][:, -1, 0]), result.arrays[m][:, -1, -1])
+            for m in ("CD", rival)
+        }
+        assert [int(ends[m][0]) for m in ("CD", rival)] == updates
+        by_updates = max(ends, key=lambda m: ends[m][0])
+        assert min(ends, key=lambda m: np.median(ends[m][1])) == by_updates
+    (plane,) = comparison.load(["learning-plane-checkerboard"]).values()
+    score, ed = (plane.arrays[m][:, -1] for m in ("score matching", "ED-Gauss"))
+    assert int(np.median(score[:, 0])) == 1967
+    assert 3 < np.median(score[:, -1]) / np.median(ed[:, -1]) < 3.5
+
+
+def test_losses_leave_the_uniform_distribution_at_different_times():
+    (result,) = comparison.load(["learning-16-bits-checkerboard"]).values()
+
+    def left(runs, seconds):
+        column = np.argmin(abs(np.log(runs[0, :, 1] / seconds)))
+        return int((runs[:, column, -1] < 0.65).sum())
+
+    known = {m: left(runs, 5) for m, runs in result.arrays.items()}
+    assert known["ratio matching"] == known["PL"] == 5 and known["CD"] == 4
+    assert left(result.arrays["PCD"], 10) == 0
+    name = "comparison/plateau-16-bits-checkerboard"
+    longer = load_result(name, "full", shared.FOLDER).arrays["PCD"]
+    assert longer.shape[0] == 3 and longer[:, -1, 1].min() > 100
+    assert (longer[:, :, -1].min(1) < 0.65).sum() == 2 and left(longer, 100) == 1
+
+
+def test_estimates_of_log_z_are_exact_enough():
+    (result,) = comparison.load(["learning-32-bits-2spirals"]).values()
+    found = {
+        m: told["standard error of log Z"]
+        for m, told in result.scalars["methods"].items()
+    }
+    assert found.pop("PCD") > 0.004 > max(found.values()) > 0
 
 
 def test_on_networks_of_bits_chains_make_fewer_evaluations():
@@ -669,10 +712,10 @@ def test_on_networks_of_bits_chains_make_fewer_evaluations():
             m: comparison.curve(result, m, "evaluations").cost[-1]
             for m in result.arrays
         }
-        assert 1.8e6 < comparison._shared_evaluations(result) < 2.4e6
+        assert 1.6e6 < comparison._shared_evaluations(result) < 1.7e6
         chains = made.pop("CD"), made.pop("PCD")
         assert min(made.values()) / max(chains) > 4.5
-        assert max(made.values()) / min(chains) < 9.0
+        assert max(made.values()) / min(chains) < 11.0
 
 
 def test_errors_between_runs_follow_powers_of_the_cost():

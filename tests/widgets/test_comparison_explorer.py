@@ -46,6 +46,23 @@ def test_the_cost_is_that_of_the_first_run_or_a_tenth_more(tmp_path):
     assert page["found"][0]["ended"] is None  # a run of 2 counts as one of 2.2
 
 
+@node
+@pytest.mark.parametrize(
+    ("errors", "cost"),
+    [
+        ([0.4, 0.2, 0.1], 2),
+        ([0.4, 0.1, 0.1], 2**0.5),
+        ([0.1, 0.5, 0.2], 4),
+        ([0.1, 0.1], 1),
+        ([0.1, 1], None),  # infinite
+    ],
+)
+def test_a_method_arrives_where_the_comparison_says(errors, cost, tmp_path):
+    points = [[2**k, error] for k, error in enumerate(errors)]
+    found = ask(tmp_path, "comparison_curves", "js.arrival(given[0], 0.2)", points)
+    assert found == (cost and pytest.approx(cost))
+
+
 BANDS = {"A": (0.2, 0.1, 0.3), "B": (0.35, 0.25, 0.5), "C": (0.5, 0.4, 0.6)}
 
 
@@ -68,13 +85,16 @@ def test_the_verdict_names_the_methods_that_are_near_and_the_best(
 ):
     keys = ("error", "low", "high")
     found = [
-        {"name": n, **dict(zip(keys, band, strict=True)), "stays": band[0]}
-        for n, band in BANDS.items()
+        {"name": n, **dict(zip(keys, band, strict=True)), "stays": band[0], "from": k}
+        for k, (n, band) in enumerate(BANDS.items())
     ]
     found[2]["stays"] = 0.51
     question = "js.verdict(given[0], given[1])"
     told = ask(tmp_path, "comparison_curves", question, lines, found)
     assert (told["baseline"], "".join(told["near"])) == expected
+    found[0]["from"] = 3
+    cheaper = ask(tmp_path, "comparison_curves", question, lines, found)["near"]
+    assert "".join(cheaper) == expected[1][::-1]
     # The median of B is not in the band of A, though their bands overlap.
     assert told["best"] == ["A"]
     found[1]["error"] = 0.3

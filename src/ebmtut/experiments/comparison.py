@@ -1,7 +1,6 @@
 """Which method when: curves of `studies/comparison`, their figures and tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +105,8 @@ MEASURES = {
 NEAR = 2.0
 #: Costs within this factor count as equal.
 EQUAL = 2.0
+#: Up to so many bits all states are enumerated at about the cost of sampling.
+FEW_BITS = 18
 
 
 class Curve(NamedTuple):
@@ -269,8 +270,13 @@ def _arrivals(
 
 
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
-    """Draw what each sampler spends until it is near, darkest where that is least."""
+    """Draw what each sampler spends until it is near, darkest where that is least.
+
+    ">" stands before what one spent that is not near. Below a line are energies whose
+    states can be enumerated.
+    """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.6))
+    large = sum(r.scalars["n_sites"] > FEW_BITS for r in results.values())
     titles = ("milliseconds for 1,000 samples", "evaluations per sample")
     for ax, cost, title in zip(axes, COSTS, titles, strict=True):
         methods = _methods(results, cost)
@@ -279,12 +285,13 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         _shaded(
             ax,
             np.where(np.isinf(factor), np.nan, np.log10(factor)),
-            np.vectorize(partial(_spent, cost))(spent),
+            np.array([[_told(r, m, cost) for m in methods] for r in results.values()]),
             factor <= EQUAL,
             [SAMPLING[file] for file in results],
             [COLUMNS.get(method, method) for method in methods],
         )
         ax.set_title(title, loc="left")
+        ax.axhline(large - 0.5, color="#333333", lw=1.5)
     return figure
 
 
@@ -346,13 +353,20 @@ def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
     return [m for m in METHODS if any(curve(r, m, cost) for r in results.values())]
 
 
+def _told(result: Result, method: str, cost: str) -> str:
+    """Write the cost until a method is near, or after ">" what it spent in vain."""
+    if found := cost_to_arrive(result, method, cost):
+        return _spent(cost, found)
+    run = curve(result, method, cost)
+    return f">{_spent(cost, run.cost[-1])}" if run else ""
+
+
 def _spent(cost: str, spent: float) -> str:
-    """Write milliseconds, or a count, from a thousand on in thousands, or a dash."""
-    if np.isinf(spent):
-        return "\u2013"
-    if cost == "seconds":
-        return _digits(1000 * spent)
-    return _digits(spent) if spent < 1000 else f"{_digits(spent / 1000)}k"
+    """Write milliseconds or a count, in thousands or millions where it is large."""
+    value = 1000 * spent if cost == "seconds" else spent
+    if value < 1e3:
+        return _digits(value)
+    return f"{_digits(value / 1e3)}k" if value < 1e6 else f"{_digits(value / 1e6)}M"
 
 
 def _written(error: float) -> str:

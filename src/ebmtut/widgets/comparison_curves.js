@@ -14,6 +14,16 @@ export function errorsAt(points, cost) {
   return [...errors, Math.max(errors[0], ...later)];
 }
 
+// Cost from which on the median stays at most at the goal, between two runs by powers of
+// the cost; infinite where it does not.
+export function arrival(points, goal) {
+  const far = points.findLastIndex(([, error]) => error > goal);
+  if (far === points.length - 1) return Infinity;
+  if (far < 0) return points[0][0];
+  const [[x, before], [y, after]] = [points[far], points[far + 1]];
+  return x * (y / x) ** (Math.log(before / goal) / Math.log(before / after));
+}
+
 export const chosen = (problem, cost, asks) => problem.methods.filter((method) =>
   method.points[cost] && (!asks || method.asks.includes(asks)));
 
@@ -42,21 +52,24 @@ export function ranked(problem, cost, asks, budget) {
     if (!errors) return [];
     const [error, low, high, stays] = errors;
     const last = points[cost][points[cost].length - 1][0];
-    return [{ name, error, low, high, stays, ended: SAME * last < at ? last : null }];
+    const from = arrival(points[cost], 2 * problem.lines.exact);
+    const ended = SAME * last < at ? last : null;
+    return [{ name, error, low, high, stays, from, ended }];
   });
   found.sort((a, b) => a.error - b.error);
   return { at, budget: (Math.log10(at) - x[0]) / (x[1] - x[0]), found };
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. And which are not distinguishable from the lowest: either median is
+// within twice theirs. The cheapest is the first. And which are not distinguishable from the lowest: either median is
 // within the range of the other's runs.
 // `baseline` is true where no median is below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
   const baseline = !found.some(({ error }) =>
     Object.values(baselines).every((level) => error < level));
-  const near = found.filter(({ stays }) => stays <= 2 * exact);
+  const near = found.filter(({ stays }) => stays <= 2 * exact)
+    .sort((a, b) => a.from - b.from);
   const best = found.filter(({ error, low }) =>
     error <= found[0].high && low <= found[0].error);
   return { baseline, near: names(near), best: names(best) };

@@ -11,6 +11,9 @@ const short = (value) => (value < 1e6 ? plain(value) : `${plain(value / 1e6)}M`)
 const written = (error) => error.toPrecision(error < 10 ? 2 : 4);
 const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
 
+const amount = (value, cost) => (cost === "evaluations" ? short(value)
+  : value < 1 ? `${plain(1000 * value)} ms` : `${plain(value)} s`);
+
 const priced = (problem, cost) => (cost === "seconds" ? "CPU seconds"
   : `energy evaluations ${problem.per}`);
 
@@ -166,13 +169,17 @@ function legend(canvas, problem, { cost, asks }, found) {
 
 // Who is near exact samples, or who is best, of methods whose runs are so long, or that
 // nobody beats the baseline.
-function sentence(problem, price, found, total, { baseline, near, best }) {
+function sentence(problem, cost, price, found, total, { baseline, near, best }) {
   if (!found.length) return `No method of this choice has a run of ${price}.`;
   const at = `At ${price}`;
   if (baseline) return `${at} no method beats the baseline yet.`;
-  if (near.length)
-    return `${at} ${listed(near)} ${near.length > 1 ? "stay" : "stays"} within twice `
+  if (near.length) {
+    const rows = near.slice(0, 3).map((name) => found.find((row) => row.name === name));
+    const told = rows.map(({ name, from }) => `${name} (from ${amount(from, cost)})`);
+    if (near.length > 3) told.push(`${near.length - 3} more`);
+    return `${at} ${listed(told)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
+  }
   const far = problem.lines.exact ? ", but not within twice the error of exact samples" : "";
   const begun = found.length < total ? ` of the ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
@@ -190,8 +197,17 @@ function render({ model: state, el }) {
     frame(state, el, "comparison-explorer");
   const curves = state.get("curves");
   const filters = state.get("filters");
+  const named = (name) => curves.find((one) => one.name === name);
+  // Where the axis of another problem has the cost at the line.
+  const kept = (name) => {
+    const cost = state.get("cost");
+    const { at } = ranked(named(state.get("problem")), cost, state.get("asks"),
+      state.get("budget"));
+    const [first, last] = ranges(named(name), cost).x;
+    return Math.min(1, Math.max(0, (Math.log10(at) - first) / (last - first)));
+  };
   const problemChoice = choice("problem", curves.map(({ name }) => [name, name]),
-    (problem) => change({ problem, asks: "" }));
+    (problem) => change({ problem, asks: "", budget: kept(problem) }));
   const costChoice = choice("cost", [["seconds", "CPU seconds"],
     ["evaluations", "energy evaluations"]], (cost) => change({ cost }));
   const filter = choice("show", [["", "all methods"]], (asks) => change({ asks }));
@@ -210,7 +226,7 @@ function render({ model: state, el }) {
   function update() {
     const [name, cost, asks] =
       ["problem", "cost", "asks"].map((key) => state.get(key));
-    const problem = curves.find((one) => one.name === name);
+    const problem = named(name);
     const offered = Object.entries(filters).filter(([key]) =>
       problem.methods.some((method) => method.asks.includes(key)));
     problemChoice.show(name);
@@ -219,13 +235,13 @@ function render({ model: state, el }) {
     filter.show(asks);
     const { at, budget, found } = ranked(problem, cost, asks, state.get("budget"));
     const told = verdict(problem.lines, found);
-    const named = told.near.length ? told.near : told.best;
-    const now = { cost, asks, budget, named };
+    const banded = told.near.length ? told.near : told.best;
+    const now = { cost, asks, budget, named: banded };
     budgetSlider.show(budget, short(at), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
     const price = `${short(at)} ${priced(problem, cost)}`;
-    line.textContent = minus(sentence(problem, price, found,
+    line.textContent = minus(sentence(problem, cost, price, found,
       chosen(problem, cost, asks).length, told));
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>

@@ -3,9 +3,18 @@
 from ebmtut.widgets import comparison_explorer
 from tests.widgets.test_comparison_explorer import PROBLEM
 
+#: The same method, with runs of half a second and of twenty.
+OTHER = PROBLEM | {
+    "name": "q",
+    "methods": [
+        PROBLEM["methods"][0]
+        | {"points": {"seconds": [[0.5, 0.8, 0.7, 0.9], [20, 0.08, 0.08, 0.08]]}}
+    ],
+}
+
 
 def make_widget():
-    return comparison_explorer([PROBLEM], {"x": "only A"}, "p")
+    return comparison_explorer([PROBLEM, OTHER], {"x": "only A"}, "p")
 
 
 def test_the_filter_leaves_the_methods_that_meet_it(visit, line):
@@ -42,3 +51,17 @@ def test_a_click_moves_the_budget(visit, line):
         told.append(line.inner_text())
     assert told[0] != told[1]
     assert all(text.startswith("At ") for text in told)
+
+
+def test_another_problem_keeps_the_cost_and_says_from_where_a_method_is_near(
+    visit, line
+):
+    widget = visit.page.locator(".comparison-explorer")
+    widget.locator(".ex-range").fill("0.6")
+    assert line.inner_text().startswith("At 4 CPU seconds ")
+    widget.locator("select").first.select_option("q")
+    far = "A has the lowest median, but not within twice the error of exact samples"
+    assert line.inner_text() == f"At 4 CPU seconds {far}."
+    widget.locator(".ex-range").fill("1")
+    near = "A (from 14 s) stays within twice the error of exact samples"
+    assert line.inner_text() == f"At 20 CPU seconds {near}."
