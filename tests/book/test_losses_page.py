@@ -73,7 +73,7 @@ class AllStates:
         match name:
             case "exact":
                 return energy + (-energy).logsumexp(0)
-            case "given mode":
+            case "given its mode":
                 return self.given_mode(energy)
             case "pseudo-likelihood":
                 return -(-gain).sigmoid().log().sum(1)
@@ -98,7 +98,7 @@ def test_thirteen_terms_and_two_parameters_are_enough(cells):
     names = names_after(cells, IMPORTS, LEVELS, GRADIENTS, n_bits=n)
     states = AllStates(n, strength, h)
     theta = torch.tensor([strength / n, h]).double()
-    gradients = names["gradients"] | {"exact": names["gradient"](names["exact"])}
+    gradients = names["gradients"] | {"exact": names["exact"]}
     assert len(gradients) == 9
     ones = states.bits.sum(1).long()
     found = {}
@@ -140,7 +140,7 @@ def test_the_numbers_that_the_page_tells(cells):
     assert round(at["CD, 1 sweep"]) == 154 and round(at["ratio matching"]) == 55
     assert round(at["ED, one flip in ten"]) == 102 and at["ED, four in ten"] == 1.0
     assert at["CD, 100 sweeps"] == 2.7 and round(factors["CD, 100 sweeps"][end]) == 79
-    grey = factors.pop("given mode")
+    grey = factors.pop("given its mode")
     assert grey[end] == pytest.approx(factors["pseudo-likelihood"][end], rel=0.02)
     weak = [of[k] for of in factors.values() for k in range(9)]
     assert strengths[8] == 1.0 and 1 - 1e-6 < min(weak) < max(weak) < 1.11
