@@ -351,6 +351,42 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     assert bold == ["0.011", "18.0"]  # of CD
 
 
+def test_distances_show_who_is_near_and_where_others_stopped():
+    figure = comparison.draw_distances(comparison.load(comparison.SAMPLING))
+    known = arrivals()
+    for ax, cost in zip(figure.axes, comparison.COSTS, strict=True):
+        rows = [label.get_text() for label in ax.get_yticklabels()]
+        assert rows == [*comparison.SAMPLING.values()][:7]
+        marks = [line for line in ax.lines if line.get_ls() == "None"]
+        marks = [line for line in marks if len(line.get_xdata())]
+        filled = [line for line in marks if line.get_mfc() != "white"]
+        methods = [m for m in known[cost] if cost == "seconds" or m != "PMP"]
+        costs = np.array([known[cost][m][:7] for m in methods])
+        assert len(marks) == costs.size
+        assert len(filled) == np.isfinite(costs).sum()
+        factors = np.sort((costs / costs.min(0))[np.isfinite(costs)])
+        drawn = sorted(float(line.get_xdata()[0]) for line in filled)
+        assert drawn == pytest.approx(factors)
+    # DMALA stopped long before what SMC needs.
+    for name, factor in (("two-modes", 10), ("strip-2", 100)):
+        (result,) = comparison.load([f"sampling-{name}"]).values()
+        stopped = comparison.curve(result, "DMALA", "evaluations").cost[-1]
+        needed = comparison.cost_to_arrive(result, "SMC", "evaluations")
+        assert needed / stopped == pytest.approx(factor, rel=0.15)
+
+
+def test_an_evaluation_of_dmala_or_the_flow_takes_longest():
+    known = arrivals()
+    for k in range(7):
+        each = {
+            m: known["seconds"][m][k] / known["evaluations"][m][k]
+            for m in known["seconds"]
+            if known["evaluations"][m][k] < np.inf
+        }
+        slow = [each.pop(m) for m in ("DMALA", "flow") if m in each]
+        assert not slow or min(slow) > max(each.values())
+
+
 def arrivals(near=comparison.NEAR):
     """Costs to come near, infinite where a method does not: cost, method, problem."""
     results = comparison.load(comparison.SAMPLING).values()
