@@ -637,6 +637,8 @@ def test_the_best_loss_depends_on_the_energy():
     for of in ends[:2]:
         fall = {m: of[m].error[-1] / of[m].error[-2] for m in of}
         assert fall["CD"] > 0.97 and fall["PCD"] < 0.98
+    digits_fall = {m: of.error[-1] / of.error[-2] for m, of in ends[1].items()}
+    assert digits_fall["CD"] > 1 and digits_fall["PL"] > 1 > digits_fall["PCD"]
     fall = {m: of.error[-1] / of.error[-2] for m, of in ends[0].items()}
     assert fall["PL"] > 1 and fall["PMP"] > 0.95
     null = 0.0443
