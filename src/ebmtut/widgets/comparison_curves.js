@@ -61,8 +61,8 @@ export function ranked(problem, cost, asks, budget) {
 }
 
 // Which methods are near exact samples, by the rule of the page: their median error stays
-// within twice theirs. The cheapest is the first. And which are not distinguishable from the lowest: either median is
-// within the range of the other's runs.
+// within twice theirs; the cheapest is the first. And which are not distinguishable from
+// the lowest: each median is within the range of the other's runs.
 // `baseline` is true where no median is below the baseline.
 export function verdict({ exact, ...baselines }, found) {
   const names = (list) => list.map(({ name }) => name);
