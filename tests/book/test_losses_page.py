@@ -155,3 +155,16 @@ def test_the_numbers_that_the_page_tells(cells):
     factors.pop("ED, four in ten")
     weak = [of[k] for of in factors.values() for k in range(9)]
     assert strengths[8] == 1.0 and 1 - 1e-6 < min(weak) < max(weak) < 1.4
+
+
+def test_worst_errors_over_five_seeds():
+    stored = json.loads((PAGE.parents[1] / "studies/live_seeds.json").read_text())
+    (found,) = stored["losses, weights of distant modes"]["found"].values()
+    assert found["seeds"] == 5
+    numbers = found["numbers"]
+    local = ("pseudo_likelihood", "ratio_matching", "cd", "few")
+    errors = [error for name in local for error in numbers[name]]
+    assert [f"{of(errors):.2f}" for of in (min, max)] == ["0.23", "0.50"]
+    assert f"{max(numbers['from_more']):.2f}" == "0.07"
+    right = [max(numbers[name]) for name in ("exact", "many", "slow_pcd")]
+    assert f"{max(right):.2f}" == "0.08"

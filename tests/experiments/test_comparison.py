@@ -703,13 +703,13 @@ def test_the_loss_with_more_updates_is_better():
         "32-bits-2spirals": ("PL", 846, 1058),
         "plane-checkerboard": ("ED-Gauss", 524, 692),
     }
-    for name, (rival, *updates) in told.items():
+    for name, (other, *updates) in told.items():
         (result,) = comparison.load([f"learning-{name}"]).values()
         ends = {
             m: (np.median(result.arrays[m][:, -1, 0]), result.arrays[m][:, -1, -1])
-            for m in ("CD", rival)
+            for m in ("CD", other)
         }
-        assert [int(ends[m][0]) for m in ("CD", rival)] == updates
+        assert [int(ends[m][0]) for m in ("CD", other)] == updates
         by_updates = max(ends, key=lambda m: ends[m][0])
         assert min(ends, key=lambda m: np.median(ends[m][1])) == by_updates
     (plane,) = comparison.load(["learning-plane-checkerboard"]).values()
