@@ -1,4 +1,4 @@
-"""The page of losses: how many samples a loss needs, held against all states."""
+"""The page of distant modes: how many samples a loss needs, held against all states."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from ebmtut import losses
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.states import enumerate_states
 
-PAGE = Path(__file__).parents[2] / "book/losses.ipynb"
-IMPORTS = "81a132d5"
+PAGE = Path(__file__).parents[2] / "book/modes.ipynb"
+IMPORTS = "modes-imports"
 LEVELS, GRADIENTS, FACTORS = "losses-levels", "losses-gradients", "losses-factors"
 
 
@@ -159,7 +159,7 @@ def test_the_numbers_that_the_page_tells(cells):
 
 def test_worst_errors_over_five_seeds():
     stored = json.loads((PAGE.parents[1] / "studies/live_seeds.json").read_text())
-    (found,) = stored["losses, weights of distant modes"]["found"].values()
+    (found,) = stored["modes, trained models"]["found"].values()
     assert found["seeds"] == 5
     numbers = found["numbers"]
     local = ("pseudo_likelihood", "ratio_matching", "cd", "few")
