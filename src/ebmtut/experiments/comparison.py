@@ -269,45 +269,6 @@ def _arrivals(
     )
 
 
-def draw_distances(results: Mapping[str, Result]) -> Figure:
-    """Draw by which factor each sampler costs more than the cheapest, by energy.
-
-    An open triangle stands where one was stopped that was not near yet.
-    """
-    large = {f: r for f, r in results.items() if r.scalars["n_sites"] > FEW_BITS}
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.2))
-    titles = ("CPU seconds, over the cheapest", "evaluations, over the cheapest")
-    for ax, cost, title in zip(axes, COSTS, titles, strict=True):
-        methods = _methods(large, cost)
-        spent = _arrivals(large, methods, cost)
-        least = spent.min(1)
-        # Samplers stand one below the other, so that no mark hides another.
-        for k, method in enumerate(methods):
-            color, marker, _, _ = METHODS[method]
-            for row, (result, costs) in enumerate(
-                zip(large.values(), spent, strict=True)
-            ):
-                y = row + (k - len(methods) / 2 + 0.5) * 0.8 / len(methods)
-                run = curve(result, method, cost)
-                if run is None:
-                    continue
-                near = np.isfinite(costs[k])
-                x = (costs[k] if near else run.cost[-1]) / least[row]
-                face = color if near else "white"
-                how: Any = {"color": color, "mfc": face, "ls": "", "ms": 6}
-                ax.plot(x, y, marker=marker if near else ">", **how)
-            ax.plot([], [], color=color, marker=marker, ls="", ms=6, label=method)
-        for row in range(len(large) - 1):
-            ax.axhline(row + 0.5, color="#dddddd", lw=1, zorder=0)
-        ax.set(xscale="log", ylim=(len(large) - 0.5, -0.5))
-        ax.set_yticks(range(len(large)), [SAMPLING[file] for file in large])
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.set_title(title, loc="left")
-    lines = axes[0].get_legend_handles_labels()
-    figure.legend(*lines, ncol=4, loc="outside lower center")
-    return figure
-
-
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 

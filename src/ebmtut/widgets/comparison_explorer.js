@@ -9,7 +9,8 @@ const plain = (value, digits = 2) =>
   value.toLocaleString("en", { maximumSignificantDigits: digits });
 const short = (value) => (value < 1e6 ? plain(value) : `${plain(value / 1e6)}M`);
 const written = (error) => error.toPrecision(error < 10 ? 2 : 4);
-const listed = (names) => names.join(", ").replace(/, ([^,]*)$/, " and $1");
+const listed = (names) => [...names.slice(0, -2), names.slice(-2).join(" and ")]
+  .join(", ");
 
 const amount = (value, cost) => (cost === "evaluations" ? short(value)
   : value < 1 ? `${plain(1000 * value)} ms` : `${plain(value)} s`);
@@ -180,7 +181,9 @@ function sentence(problem, cost, price, found, total, { baseline, near, best }) 
     return `${at} ${listed(told)} ${near.length > 1 ? "stay" : "stays"} within twice `
       + "the error of exact samples.";
   }
-  const far = problem.lines.exact ? ", but not within twice the error of exact samples" : "";
+  const { exact } = problem.lines;
+  const does = found[0].error <= 2 * exact ? "does not stay" : "not";
+  const far = exact ? `, but ${does} within twice the error of exact samples` : "";
   const begun = found.length < total ? ` of the ${found.length} with a run` : "";
   const stopped = found[0].ended ? `, by its last run of ${short(found[0].ended)}` : "";
   const [first, ...others] = best;
