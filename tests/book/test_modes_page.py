@@ -9,7 +9,10 @@ from torch.func import jacfwd, jacrev
 
 from ebmtut import losses
 from ebmtut.energies import BoltzmannMachine, Ising
+from ebmtut.experiments import comparison
+from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
+from studies.comparison import modes
 
 PAGE = Path(__file__).parents[2] / "book/modes.ipynb"
 IMPORTS = "modes-imports"
@@ -89,7 +92,7 @@ class AllStates:
                 return self.copies(energy, 0.1)
             case "ED, four in ten":
                 return self.copies(energy, 0.4)
-            case "the same, many copies":
+            case "ED, four in ten, many copies":
                 return self.copies(energy, 0.4, many=True)
         raise ValueError(name)
 
@@ -147,7 +150,7 @@ def test_the_numbers_that_the_page_tells(cells):
     assert round(at["pseudo-likelihood"]) == 169 and round(1000 / 169) == 6
     assert round(at["CD, 1 sweep"]) == 154 and round(at["ratio matching"]) == 55
     assert round(at["ED, one flip in ten"]) == 88 and round(at["ED, four in ten"]) == 39
-    assert at["the same, many copies"] == 1.0
+    assert at["ED, four in ten, many copies"] == 1.0
     assert at["CD, 100 sweeps"] == 2.7 and round(factors["CD, 100 sweeps"][end]) == 79
     grey = factors.pop("given its mode")
     assert grey[end] == pytest.approx(factors["pseudo-likelihood"][end], rel=0.02)
@@ -157,14 +160,22 @@ def test_the_numbers_that_the_page_tells(cells):
     assert strengths[8] == 1.0 and 1 - 1e-6 < min(weak) < max(weak) < 1.4
 
 
-def test_worst_errors_over_five_seeds():
-    stored = json.loads((PAGE.parents[1] / "studies/live_seeds.json").read_text())
-    (found,) = stored["modes, trained models"]["found"].values()
-    assert found["seeds"] == 5
-    numbers = found["numbers"]
-    local = ("pseudo_likelihood", "ratio_matching", "cd", "few")
-    errors = [error for name in local for error in numbers[name]]
-    assert [f"{of(errors):.2f}" for of in (min, max)] == ["0.23", "0.50"]
-    assert f"{max(numbers['from_more']):.2f}" == "0.07"
-    right = [max(numbers[name]) for name in ("exact", "many", "slow_pcd")]
-    assert f"{max(right):.2f}" == "0.08"
+def test_the_study_trains_the_model_of_the_page():
+    stored = comparison.load(["modes-of-12-spins"])["modes-of-12-spins"]
+    page = AllStates(12, modes.STRENGTH, modes.FIELD)
+    assert stored.scalars["exact"] == pytest.approx(float(page.p[page.up].sum()))
+    assert stored.config["strength"] == modes.STRENGTH
+    for runs in stored.arrays.values():
+        assert runs.shape == (10, len(modes.SIZES), 2)
+        assert runs[0, :, 0].tolist() == [*modes.SIZES]
+
+
+def test_the_likelihood_matches_the_means_of_the_data():
+    generator = make_generator(1)
+    data = torch.rand(500, 12, generator=generator).round()
+    data[:, 1] = data[:, 0]
+    data[:50, 1] = 1 - data[:50, 0]
+    model = modes.trained("exact likelihood", data, generator)
+    q = (-model(modes.STATES).detach()).softmax(0)
+    moments = modes.STATES.T * q @ modes.STATES
+    torch.testing.assert_close(moments, data.T @ data / 500, atol=2e-3, rtol=0)

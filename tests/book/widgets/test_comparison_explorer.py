@@ -11,10 +11,24 @@ OTHER = PROBLEM | {
         | {"points": {"seconds": [[0.5, 0.8, 0.7, 0.9], [20, 0.08, 0.08, 0.08]]}}
     ],
 }
+#: Near at first and at the end, but not between; two methods over evaluations.
+RISES = PROBLEM | {
+    "name": "r",
+    "methods": [
+        method
+        | {
+            "points": {
+                "seconds": [[1, *[0.09] * 3], [10, *[0.2] * 3], [20, *[0.08] * 3]],
+                "evaluations": [[5e3 * factor, *[0.08] * 3], [5e4, *[0.07] * 3]],
+            }
+        }
+        for factor, method in enumerate(PROBLEM["methods"], start=1)
+    ],
+}
 
 
 def make_widget():
-    return comparison_explorer([PROBLEM, OTHER], {"x": "only A"}, "p")
+    return comparison_explorer([PROBLEM, OTHER, RISES], {"x": "only A"}, "p")
 
 
 def test_the_filter_leaves_the_methods_that_meet_it(visit, line):
@@ -65,3 +79,14 @@ def test_another_problem_keeps_the_cost_and_says_from_where_a_method_is_near(
     widget.locator(".ex-range").fill("1")
     near = "A (from 14 s) stays within twice the error of exact samples"
     assert line.inner_text() == f"At 20 CPU seconds {near}."
+
+
+def test_a_method_that_is_near_but_leaves_again_does_not_stay(visit, line):
+    widget = visit.page.locator(".comparison-explorer")
+    widget.locator("select").first.select_option("r")
+    widget.locator(".ex-range").fill("0.1")
+    far = "does not stay within twice the error of exact samples"
+    assert far in line.inner_text()
+    widget.locator("select").nth(1).select_option("evaluations")
+    widget.locator(".ex-range").fill("1")
+    assert " A (from 5,000) and B (from 10,000) stay within " in line.inner_text()
