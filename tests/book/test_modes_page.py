@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.func import jacfwd, jacrev
@@ -163,11 +164,44 @@ def test_the_numbers_that_the_page_tells(cells):
 def test_the_study_trains_the_model_of_the_page():
     stored = comparison.load(["modes-of-12-spins"])["modes-of-12-spins"]
     page = AllStates(12, modes.STRENGTH, modes.FIELD)
-    assert stored.scalars["exact"] == pytest.approx(float(page.p[page.up].sum()))
+    exact = float(page.p[page.up].sum())
+    assert stored.scalars["exact"] == pytest.approx(exact, abs=1e-5)  # in float32
     assert stored.config["strength"] == modes.STRENGTH
     for runs in stored.arrays.values():
         assert runs.shape == (10, len(modes.SIZES), 2)
         assert runs[0, :, 0].tolist() == [*modes.SIZES]
+
+
+def test_errors_of_trained_models(cells):
+    stored = comparison.load(["modes-of-12-spins"])["modes-of-12-spins"]
+    exact = stored.scalars["exact"]
+    off = {name: runs[:, :, 1] - exact for name, runs in stored.arrays.items()}
+    rms = {name: (errors**2).mean(0) ** 0.5 for name, errors in off.items()}
+    known = {"n_bits": 12, "field": torch.full((12,), 0.05)}
+    names = names_after(cells, IMPORTS, LEVELS, GRADIENTS, **known)
+    theta = torch.tensor([2.5 / 12, 0.05]).double()
+    psi = {**names["gradients"], "exact likelihood": names["exact"]}
+    formula = {
+        name: (float(names["samples_needed"](psi[name], theta)) / sizes) ** 0.5
+        for sizes in [np.array(modes.SIZES)]
+        for name in {*psi} & {*rms}
+    }
+    over = {name: rms[name] / formula[name] for name in formula}
+    # Ten data sets: the error of an error is a fifth or so, and marks within two.
+    assert 0.6 < over["exact likelihood"].min() < over["exact likelihood"].max() < 1.4
+    local = over["pseudo-likelihood"]
+    assert round(local[0]) == 2 and 0.6 < local[1:].min() < local[1:].max() < 1.4
+    one = formula["exact likelihood"][0] ** 2 * modes.SIZES[0]
+    assert round(one / rms["pseudo-likelihood"][0] ** 2) == 2
+    assert over["ratio matching"].min() > 2.5
+    extreme = abs(stored.arrays["ratio matching"][:, 0, 1] - 0.5) > 0.48
+    assert extreme.sum() == 9
+    assert (rms["pseudo-likelihood"] < rms["ratio matching"]).all()
+    last = {name: f"{errors[-1]:.2f}" for name, errors in rms.items()}
+    assert last["ED, four in ten"] == "0.02" and last["ED, one flip in ten"] == "0.06"
+    assert last["CD, 1 sweep"] == last["PCD"] == "0.04"
+    assert over["ED, four in ten"][:3].max() < 0.8
+    assert rms["PCD, ten times faster"].min() > 0.3
 
 
 def test_the_likelihood_matches_the_means_of_the_data():
