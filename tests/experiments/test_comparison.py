@@ -368,6 +368,12 @@ def test_dmala_saves_evaluations_but_stays_in_its_modes():
     late = comparison.curve(modes, "DMALA", "evaluations").error[-3:]
     gibbs = comparison.curve(modes, "Gibbs", "evaluations").error[-1]
     assert late == pytest.approx(np.full(3, gibbs), rel=0.05)
+    (cold,) = comparison.load(["sampling-strip-2"]).values()
+    stopped = comparison.curve(cold, "DMALA", "evaluations").cost[-1]
+    assert round(stopped, -2) == 1500
+    assert comparison.cost_to_arrive(cold, "SMC", "evaluations") > 164_000
+    cost, median, _ = end_of("strip-1", "DMALA")
+    assert 1.8 < median < 1.95
 
 
 def test_an_evaluation_of_dmala_or_the_flow_takes_longest():
