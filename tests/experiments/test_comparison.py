@@ -372,7 +372,7 @@ def test_dmala_saves_evaluations_but_stays_in_its_modes():
     stopped = comparison.curve(cold, "DMALA", "evaluations").cost[-1]
     assert round(stopped, -2) == 1500
     assert comparison.cost_to_arrive(cold, "SMC", "evaluations") > 164_000
-    cost, median, _ = end_of("strip-1", "DMALA")
+    _, median, _ = end_of("strip-1", "DMALA")
     assert 1.8 < median < 1.95
 
 
@@ -732,6 +732,7 @@ def test_estimates_of_log_z_are_exact_enough():
 
 
 def test_on_networks_of_bits_chains_make_fewer_evaluations():
+    over_cd = []
     for name in ("16-bits-checkerboard", "32-bits-2spirals"):
         result = comparison.load([f"learning-{name}"])[f"learning-{name}"]
         made = {
@@ -742,6 +743,8 @@ def test_on_networks_of_bits_chains_make_fewer_evaluations():
         chains = made.pop("CD"), made.pop("PCD")
         assert min(made.values()) / max(chains) > 4.5
         assert max(made.values()) / min(chains) < 11.0
+        over_cd += [n / chains[0] for n in made.values()]
+    assert [round(float(of(over_cd))) for of in (min, max)] == [6, 8]
 
 
 def test_errors_between_runs_follow_powers_of_the_cost():
