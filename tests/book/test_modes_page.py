@@ -181,9 +181,9 @@ def test_errors_of_trained_models(cells):
     names = names_after(cells, IMPORTS, LEVELS, GRADIENTS, **known)
     theta = torch.tensor([2.5 / 12, 0.05]).double()
     psi = {**names["gradients"], "exact likelihood": names["exact"]}
+    sizes = np.array(modes.SIZES)
     formula = {
         name: (float(names["samples_needed"](psi[name], theta)) / sizes) ** 0.5
-        for sizes in [np.array(modes.SIZES)]
         for name in {*psi} & {*rms}
     }
     over = {name: rms[name] / formula[name] for name in formula}
@@ -191,10 +191,8 @@ def test_errors_of_trained_models(cells):
     assert 0.6 < over["exact likelihood"].min() < over["exact likelihood"].max() < 1.4
     local = over["pseudo-likelihood"]
     assert round(local[0]) == 2 and 0.6 < local[1:].min() < local[1:].max() < 1.4
-    assert (
-        f"{rms['pseudo-likelihood'][0]:.2f}" == "0.33"
-        and f"{exact - 0.5:.2f}" == "0.26"
-    )
+    assert f"{rms['pseudo-likelihood'][0]:.2f}" == "0.33"
+    assert f"{exact - 0.5:.2f}" == "0.26"
     assert 0.6 < over["CD, 1 sweep"].min() < over["CD, 1 sweep"].max() < 1.4
     assert over["ratio matching"].min() > 2.5
     extreme = abs(stored.arrays["ratio matching"][:, 0, 1] - 0.5) > 0.48
