@@ -1,7 +1,8 @@
-"""Losses that learn the same energies in equal time, compared with exact answers.
+"""Losses that learn the same energies at equal cost, compared with exact answers.
 
-Every method takes Adam steps on batches of equal size until the budget of CPU seconds
-is spent. Run: python -m studies.comparison.learning [PROBLEM ...]
+Every method takes Adam steps on batches of equal size until a budget is spent: CPU
+seconds or, in `learning_by_evaluations`, evaluations of the energy. Run: python -m
+studies.comparison.learning [PROBLEM ...]
 """
 
 import copy
@@ -33,7 +34,7 @@ from studies.comparison import shared
 from studies.comparison.shared import Grid, Options
 
 BATCH = 128
-#: CPU seconds of a training.
+#: What a training may cost, in seconds, unless it is evaluations.
 BUDGET = 10.0
 SEEDS = (0, 1, 2, 3, 4)
 #: Negatives of energy discrepancy, and sweeps of PMP.
@@ -71,6 +72,8 @@ class Problem:
     rates: tuple[float, ...]
     baseline: float
     measure: str
+    #: The budget where it is evaluations: what CD takes a few seconds for.
+    n_evaluations: float = 2e6
     #: Standard errors of the estimates of log Z since they were last told.
     log_z_errors: list[float] = field(default_factory=list)
 
@@ -187,10 +190,18 @@ def batches(x: Tensor) -> Callable[[Generator], Tensor]:
     return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
-def couplings(sigma: float, side: int = 10, n_data: int = 50_000) -> Problem:
-    """Couplings of an Ising lattice from 50,000 samples; the error is their RMSE."""
+def couplings(
+    sigma: float, glass: bool = False, side: int = 10, n_data: int = 50_000
+) -> Problem:
+    """Couplings of an Ising lattice from 50,000 samples; the error is their RMSE.
+
+    The couplings of a glass have random signs.
+    """
     first, second = torch.triu_indices(side**2, side**2, 1)
     truth = sigma * energies.lattice_adjacency(side).float()[first, second]
+    if glass:
+        signs = 2 * torch.randint(2, truth.shape, generator=make_generator(0)) - 1
+        truth = truth * signs
 
     def error(model: Ising) -> float:
         return rmse(model.symmetric_coupling[first, second], truth)
@@ -198,7 +209,14 @@ def couplings(sigma: float, side: int = 10, n_data: int = 50_000) -> Problem:
     @cache  # all methods have the same data
     def spins(seed: int) -> Tensor:
         source = stream("data of the comparison", seed)
-        return data.ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+        if not glass:
+            of = {"n_sweeps": 2000, "generator": source}
+            return data.ising_samples(side, sigma, n_data, **of)
+        coupling = zero.clone()
+        coupling[first, second] = truth
+        model = Ising(coupling + coupling.T)
+        x = torch.randint(2, (n_data, side**2), generator=source).float()
+        return ising_gibbs(model, x, 300, generator=source)
 
     zero = torch.zeros(side**2, side**2)
     return Problem(
@@ -209,6 +227,7 @@ def couplings(sigma: float, side: int = 10, n_data: int = 50_000) -> Problem:
         (1e-3, 4e-3, 1.6e-2),
         error(Ising(zero)),
         "RMSE of the couplings",
+        2e7,
     )
 
 
@@ -240,6 +259,36 @@ def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
         (4e-3, 1.6e-2, 6.4e-2),
         float(independent_nll(held_out, means).mean()),
         "NLL of held-out digits [nats]",
+        2e7,
+    )
+
+
+def bars(side: int = 4, n_hidden: int = 16) -> Problem:
+    """Bars and stripes of 4 x 4 bits by an RBM; the error is the KL."""
+    lines = enumerate_states(side, dtype=torch.float32)
+    drawn = lines[:, :, None].expand(-1, side, side)
+    images = torch.cat([drawn, drawn.mT]).flatten(1).unique(dim=0)
+    n_sites = side**2
+
+    def new_model(generator: Generator) -> RBM:
+        weight = 0.1 * torch.randn(n_hidden, n_sites, generator=generator)
+        biases = torch.zeros(n_hidden), torch.zeros(n_sites)
+        return RBM(weight, *biases, learnable=True)
+
+    @torch.no_grad()
+    def error(model: RBM) -> float:
+        log_z = exact_log_partition(model, n_sites)
+        return float(model(images).double().mean() + log_z) - math.log(len(images))
+
+    return Problem(
+        new_model,
+        lambda seed: batches(images),
+        error,
+        bit_methods(n_sites, n_sites + n_hidden, (0.02, 0.1)),
+        (4e-3, 1.6e-2, 6.4e-2),
+        n_sites * math.log(2) - math.log(len(images)),
+        "KL to the data [nats]",
+        2e7,
     )
 
 
@@ -301,7 +350,7 @@ def wide_bits(name: str, n_held_out: int = 20_000) -> Problem:
         (4e-3, 1.6e-2, 6.4e-2),
         float(independent_nll(held_out, means).mean()) - density.entropy,
         "KL to the data [nats]",
-        log_z_errors,
+        log_z_errors=log_z_errors,
     )
 
 
@@ -351,15 +400,25 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "16 bits checkerboard": lambda: sixteen_bits("checkerboard"),
     "32 bits 2spirals": lambda: wide_bits("2spirals"),
     "plane checkerboard": lambda: plane("checkerboard"),
+    "couplings glass": lambda: couplings(0.3, glass=True),
+    "bars": bars,
+    "16 bits pinwheel": lambda: sixteen_bits("pinwheel"),
+    "32 bits pinwheel": lambda: wide_bits("pinwheel"),
+    "plane pinwheel": lambda: plane("pinwheel"),
 }
 
 
 def curve(
-    problem: Problem, method: str, options: Options, seed: int, n: int = len(FRACTIONS)
+    problem: Problem,
+    by_evaluations: bool,
+    method: str,
+    options: Options,
+    seed: int,
+    n: int = len(FRACTIONS),
 ) -> np.ndarray:
     """Errors at the last n fractions of the budget, infinite after a divergence.
 
-    What is evaluated is the mean of the weights over the last fifth of the seconds.
+    What is evaluated is the mean of the weights over the last fifth of the cost.
     """
     make, evaluations, _, a_move = problem.methods[method]
     evaluations += a_move * options.get("n_moves", 0)
@@ -371,6 +430,7 @@ def curve(
     # Compiles what is compiled, before the clock starts.
     make(**more)(copy.deepcopy(model), batch(generator), generator=generator).backward()
     adam = torch.optim.Adam(model.parameters(), lr=options["rate"])
+    budget = problem.n_evaluations if by_evaluations else BUDGET
     rows, seconds, n_steps, n_kept = [], 0.0, 0, 0
     while len(rows) < n:
         since = time.process_time()
@@ -385,37 +445,43 @@ def curve(
         adam.step()
         n_steps += 1
         seconds += time.process_time() - since
-        goal = FRACTIONS[len(rows) - n] * BUDGET
-        if seconds < 0.8 * goal:
+        evaluated = n_steps * evaluations * BATCH
+        spent = evaluated if by_evaluations else seconds
+        goal = FRACTIONS[len(rows) - n] * budget
+        if spent < 0.8 * goal:
             continue
         n_kept += 1
         for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
             old.data.lerp_(new.data, 1 / n_kept)
-        if seconds >= goal:
-            spent = n_steps * evaluations * BATCH
-            rows.append([n_steps, seconds, spent, problem.error(averaged)])
+        if spent >= goal:
+            rows.append([n_steps, seconds, evaluated, problem.error(averaged)])
             n_kept = 0
     diverged = [[n_steps, seconds, math.nan, math.inf]]
     return np.array(rows + diverged * (n - len(rows)))
 
 
-def study(name: str) -> None:
+def study(name: str, by_evaluations: bool = False) -> None:
     """Tune and run every method on one problem, and store the curves."""
     problem = PROBLEMS[name]()
-    methods = problem.methods.items()
+    run = partial(curve, problem, by_evaluations)
+    budget = problem.n_evaluations if by_evaluations else BUDGET
     shared.study(
-        f"learning {name}",
-        {method: {"rate": problem.rates, **how.options} for method, how in methods},
-        partial(curve, problem),
+        f"learning {'by evaluations ' * by_evaluations}{name}",
+        {
+            method: {"rate": problem.rates, **how.options}
+            for method, how in problem.methods.items()
+            if not (by_evaluations and math.isnan(how.evaluations))
+        },
+        run,
         {
             "columns": COLUMNS,
             "shown": "error",
             "references": {"baseline": {"error": problem.baseline}},
             "measure": problem.measure,
         },
-        {"batch": BATCH, "budget": BUDGET, "n_negatives": N_NEGATIVES},
+        {"batch": BATCH, "budget": budget, "n_negatives": N_NEGATIVES},
         seeds=SEEDS,
-        trial=partial(curve, problem, n=2),
+        trial=partial(run, n=2),
         told=problem.tell,
         beyond="rate",
     )
