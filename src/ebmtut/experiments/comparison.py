@@ -32,21 +32,33 @@ SAMPLING = {
     "sampling-network": "network",
 }
 LEARNING = {
-    "learning-couplings-critical": "couplings, critical",
-    "learning-digits": "digits",
+    "learning-couplings-critical": "couplings, lattice",
+    "learning-couplings-glass": "couplings, glass",
+    "learning-digits": "RBM, digits",
+    "learning-bars": "RBM, bars",
     "learning-16-bits-checkerboard": "16 bits, checkerboard",
+    "learning-16-bits-pinwheel": "16 bits, pinwheel",
     "learning-32-bits-2spirals": "32 bits, two spirals",
+    "learning-32-bits-pinwheel": "32 bits, pinwheel",
     "learning-plane-checkerboard": "plane, checkerboard",
+    "learning-plane-pinwheel": "plane, pinwheel",
+}
+#: The same with equally many evaluations, for which settings were tuned.
+BY_EVALUATIONS = {
+    file.replace("learning-", "learning-by-evaluations-"): name
+    for file, name in LEARNING.items()
 }
 #: Names of columns that must be short to stand beside each other on a telephone.
 COLUMNS = {
     "DMALA": "DMA-\nLA",
     "tempering": "tem-\npering",
-    "learning-couplings-critical": "couplings\nRMSE",
-    "learning-digits": "digits\nNLL",
-    "learning-16-bits-checkerboard": "16 bits\nKL",
-    "learning-32-bits-2spirals": "32 bits\nKL",
-    "learning-plane-checkerboard": "plane\nKL",
+    "ratio matching": "ratio\nm.",
+    "score matching": "score\nm.",
+    "recovery": "recov-\nery",
+    "ED-Bern": "ED-\nBern",
+    "ED-Grid": "ED-\nGrid",
+    "ED-Gauss": "ED-\nGauss",
+    "baseline": "base-\nline",
 }
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
@@ -218,15 +230,23 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
 WIDTH = 0.6 * TEXT_WIDTH
 
 
-def draw(results: Mapping[str, Result], error: str | None = None) -> Figure:
-    """Draw a row for each problem and a column for each cost, with one legend."""
+def draw(
+    results: Mapping[str, Result],
+    error: str | None = None,
+    by_evaluations: Mapping[str, Result] | None = None,
+) -> Figure:
+    """Draw a row for each problem and a column for each cost, with one legend.
+
+    ``by_evaluations`` has the runs of the second column, if they are others.
+    """
     of: Any = {"sharey": "row", "sharex": "col", "squeeze": False}
     n, size = len(results), (WIDTH, 2.1 * len(results) + 1.2)
     figure, axes = plt.subplots(n, len(COSTS), figsize=size, **of)
     names = SAMPLING | LEARNING
-    for row, (file, result) in zip(axes, results.items(), strict=True):
-        for ax, cost in zip(row, COSTS, strict=True):
-            _panel(ax, result, cost, error)
+    others = (by_evaluations or results).values()
+    for row, (file, result), other in zip(axes, results.items(), others, strict=True):
+        for ax, cost, of_cost in zip(row, COSTS, (result, other), strict=True):
+            _panel(ax, of_cost, cost, error)
         row[0].set_title(names.get(file, file), loc="left")
         row[0].set_ylabel(MEASURES[error] if error else _measure(result))
     evaluations = f"evaluations {_per(next(iter(results.values())))}"
@@ -272,8 +292,8 @@ def _arrivals(
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
-    ">" stands before what one spent that is not near. Below a line are energies whose
-    states can be enumerated.
+    A dash stands for one that is not near. Below a line are energies whose states can
+    be enumerated.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.6))
     large = sum(r.scalars["n_sites"] > FEW_BITS for r in results.values())
@@ -295,57 +315,54 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     return figure
 
 
-def draw_ends(results: Mapping[str, Result], cost: str = "seconds") -> Figure:
-    """Draw the last error of each loss, or that after equally many evaluations.
+def draw_ends(results: Mapping[str, Result]) -> Figure:
+    """Draw the last error of each loss, for models of bits and of the plane.
 
-    Darkest is the lowest of a model. Bold are the lowest median and those that are not
-    distinguishable from it: either median is within the range of the other's runs.
-    Evaluations are as many as every loss of the model makes.
+    Errors of couplings are in thousandths. Darkest is the lowest of a model. Bold are
+    the lowest median and those that are not distinguishable from it: either median is
+    within the range of the other's runs.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.0))
-    base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
-    stops, last, name = [np.inf] * len(base), [_written(b) for b in base], "baseline"
-    if cost == "evaluations":
-        stops = [_shared_evaluations(r) for r in results.values()]
-        last, name = [_digits(n / 1e6) for n in stops], "million"
-    methods = _methods(results, cost)
-    found = [
-        [
-            _after(result, m, cost, stop)
-            for result, stop in zip(results.values(), stops, strict=True)
-        ]
-        for m in methods
+    kinds = [
+        {f: r for f, r in results.items() if ("plane" in f) == plane}
+        for plane in (False, True)
     ]
-    error, low, high = np.moveaxis(np.array(found), 2, 0)
-    least = np.nanmin(error, axis=0)
-    shade = 2 * np.log(error / least) / np.log(np.nanmax(error, axis=0) / least)
-    best = high[np.nanargmin(error, axis=0), range(len(base))]
-    blank = np.full_like(error[:1], np.nan)
-    _shaded(
-        ax,
-        np.vstack([shade, blank]),
-        np.vstack([np.vectorize(_written)(error), last]),
-        np.vstack([(error <= best) & (low <= least), blank > 0]),
-        [*methods, name],
-        [COLUMNS[file] for file in results],
-    )
+    kinds = [kind for kind in kinds if kind]
+    of: Any = {"height_ratios": [0.8 + len(kind) for kind in kinds], "squeeze": False}
+    height = 0.42 * len(results) + 0.7 * len(kinds)
+    figure, axes = plt.subplots(len(kinds), 1, figsize=(WIDTH, height), **of)
+    for ax, kind in zip(axes[:, 0], kinds, strict=True):
+        _draw_ends(ax, kind)
     return figure
 
 
-def _shared_evaluations(result: Result) -> float:
-    """Return the evaluations that every loss makes."""
-    found = (curve(result, m, "evaluations") for m in result.arrays)
-    return min(float(of.cost[-1]) for of in found if of)
+def _draw_ends(ax: Axes, results: Mapping[str, Result]) -> None:
+    """Draw a row for each model and a column for each loss, and the baselines."""
+    methods = _methods(results)
+    found = [[_end(result, m) for m in methods] for result in results.values()]
+    base = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
+    unit = np.array([[1000.0 if "couplings" in file else 1.0] for file in results])
+    error, low, high = np.moveaxis(np.array(found), 2, 0)
+    least = np.nanmin(error, axis=1, keepdims=True)
+    best = np.take_along_axis(high, np.nanargmin(error, axis=1)[:, None], 1)
+    worst = np.nanmax(error, axis=1, keepdims=True)
+    blank = np.full_like(error[:, :1], np.nan)
+    written = np.vectorize(_written)
+    _shaded(
+        ax,
+        np.hstack([2 * np.log(error / least) / np.log(worst / least), blank]),
+        np.hstack([written(unit * error), written(unit * np.array(base)[:, None])]),
+        np.hstack([(error <= best) & (low <= least), blank > 0]),
+        [(LEARNING | BY_EVALUATIONS)[file].replace(", ", ",\n") for file in results],
+        [COLUMNS.get(name, name) for name in (*methods, "baseline")],
+    )
 
 
-def _after(result: Result, method: str, cost: str, n: float) -> list[float]:
-    """Return the median, lowest and highest error at a cost, between runs by powers."""
-    found = curve(result, method, cost)
+def _end(result: Result, method: str) -> list[float]:
+    """Return the median, lowest and highest error at the end."""
+    found = curve(result, method, "seconds")
     if found is None:
         return [np.nan] * 3
-    at = np.log(np.minimum(n, found.cost[-1]))
-    known = (found.error, found.low, found.high)
-    return [float(np.exp(np.interp(at, np.log(found.cost), np.log(y)))) for y in known]
+    return [float(of[-1]) for of in (found.error, found.low, found.high)]
 
 
 def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
@@ -354,11 +371,10 @@ def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
 
 
 def _told(result: Result, method: str, cost: str) -> str:
-    """Write the cost until a method is near, or after ">" what it spent in vain."""
+    """Write the cost until a method is near, or a dash if it was run and never is."""
     if found := cost_to_arrive(result, method, cost):
         return _spent(cost, found)
-    run = curve(result, method, cost)
-    return f">{_spent(cost, run.cost[-1])}" if run else ""
+    return "–" if curve(result, method, cost) else ""
 
 
 def _spent(cost: str, spent: float) -> str:
@@ -394,7 +410,7 @@ def _shaded(
     ax.imshow(shade, cmap="Blues_r", vmin=-2.2, vmax=2.2, aspect="auto")
     for (row, column), text in np.ndenumerate(texts):
         weight = "bold" if bold[row, column] else "normal"
-        size = 12 if len(text) < 4 else 11 if len(text) < 5 else 10
+        size = 12 if len(text) < 4 else 11 if len(text) < 5 else 9.5
         kind: Any = {"ha": "center", "va": "center", "fontsize": size, "weight": weight}
         ax.text(column, row, text, **kind)
     ax.set_xticks(range(len(columns)), columns, fontsize=9)
@@ -410,13 +426,20 @@ def filters(results: Mapping[str, Result]) -> dict[str, str]:
     return {asked: words for asked, words in ASKS.items() if asked in met}
 
 
-def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """Return what the widget draws, a dictionary for each problem."""
+def explorer_curves(
+    results: Mapping[str, Result], by_evaluations: Mapping[str, Result] | None = None
+) -> list[dict[str, Any]]:
+    """Return what the widget draws, a dictionary for each problem.
+
+    ``by_evaluations`` has the runs over evaluations, if they are others.
+    """
     names, problems = SAMPLING | LEARNING, []
-    for file, result in results.items():
+    others = (by_evaluations or results).values()
+    for (file, result), other in zip(results.items(), others, strict=True):
         shown, methods = result.scalars["shown"], []
+        of_cost = {"seconds": result, "evaluations": other}
         for name in result.scalars["methods"]:
-            found = {cost: curve(result, name, cost) for cost in COSTS}
+            found = {cost: curve(of_cost[cost], name, cost) for cost in COSTS}
             points = {
                 cost: [[_short(v) for v in row] for row in zip(*c, strict=True)]
                 for cost, c in found.items()

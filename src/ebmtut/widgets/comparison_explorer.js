@@ -179,7 +179,7 @@ function sentence(problem, cost, price, found, total, { baseline, near, best }) 
     const told = rows.map(({ name, from }) => `${name} (from ${amount(from, cost)})`);
     if (near.length > 3) told.push(`${near.length - 3} more`);
     return `${at} ${listed(told)} ${near.length > 1 ? "stay" : "stays"} within twice `
-      + "the error of exact samples.";
+      + "the error of exact samples, in the median.";
   }
   const { exact } = problem.lines;
   const does = found[0].error <= 2 * exact ? "does not stay" : "not";

@@ -77,7 +77,7 @@ def test_another_problem_keeps_the_cost_and_says_from_where_a_method_is_near(
     far = "A has the lowest median, but not within twice the error of exact samples"
     assert line.inner_text() == f"At 4 CPU seconds {far}."
     widget.locator(".ex-range").fill("1")
-    near = "A (from 14 s) stays within twice the error of exact samples"
+    near = "A (from 14 s) stays within twice the error of exact samples, in the median"
     assert line.inner_text() == f"At 20 CPU seconds {near}."
 
 
