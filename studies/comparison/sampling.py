@@ -192,19 +192,22 @@ class Enumerated(Problem):
         return errors(self, Samples(self.exact_samples(seed), 0))
 
 
-class TwoModes(Problem):
-    """Spins that all attract each other alike: states with k ones can be counted.
+def two_modes(n: int = 200) -> BoltzmannMachine:
+    """Spins that all attract each other alike: E = -n (0.7 m^2 + 0.005 m) + 0.7."""
+    coupling = 0.7 / n * (1 - torch.eye(n))
+    return BoltzmannMachine.from_ising(Ising(coupling, torch.full((n,), 0.005)))
 
-    E = -n (0.7 m^2 + 0.005 m) + 0.7 of the mean spin m.
-    """
+
+class MeanField(Problem):
+    """An energy of the mean spin m: states with k ones can be counted."""
 
     patience = 4.0
 
-    def __init__(self, n: int = 200) -> None:
-        coupling = 0.7 / n * (1 - torch.eye(n))
-        model = BoltzmannMachine.from_ising(Ising(coupling, torch.full((n,), 0.005)))
+    def __init__(self, model: energies.Energy) -> None:
+        n = model.n_sites
         self.energy, self.shown = model, "pairs"
-        self.compile(model)
+        if isinstance(model, BoltzmannMachine):
+            self.compile(model)
         self.network = partial(flows.HollowMLP, n, n_layers=1)
         k = torch.arange(n + 1).double()
         values = model((torch.arange(n) < k[:, None]).float()).double()
@@ -412,7 +415,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lattice 0.3": lambda: Lattice(0.3),
     "independent sets": independent_sets,
     "RBM": rbm,
-    "two modes": TwoModes,
+    "two modes": lambda: MeanField(two_modes()),
     "network": network,
     "strip 1": lambda: Strip(1.0),
     "strip 2": lambda: Strip(2.0),

@@ -112,7 +112,7 @@ def test_almost_all_probability_of_the_rbm_is_on_bars_and_stripes():
 
 
 def test_two_modes_are_counted_as_enumeration_sums_them():
-    counted = sampling.TwoModes(7)
+    counted = sampling.MeanField(7)
     listed = sampling.Enumerated(counted.energy)
     assert counted.log_partition == pytest.approx(listed.log_partition, abs=1e-4)
     np.testing.assert_allclose(counted.means, listed.means, atol=1e-5)

@@ -1,0 +1,119 @@
+"""How often the recipe of the page ends, at what cost, and with which error.
+
+Three runs of SMC with T steps and three with 2 T are repeated with twice as many steps
+until they agree; then Gibbs chains are compared with them. Run: python -m
+studies.comparison.recipe [PROBLEM ...]
+"""
+
+import itertools
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from ebmtut.energies import Energy
+from ebmtut.random import make_generator
+from studies.comparison import sampling, shared
+from studies.comparison.sampling import MeanField, Problem, Samples
+from studies.comparison.shared import Options
+
+N_RUNS, FIRST, LAST = 3, 16, 2048
+#: Root mean square of the differences of E[x_i x_j] up to which samples agree. Those of
+#: independent sets of 1,000 samples have at most 0.02.
+TOLERANCE = 0.05
+SEEDS = range(5)
+COLUMNS = ("steps", "seconds", "evaluations", "error", "agrees", "Gibbs error")
+
+
+class Cubic(Energy):
+    """E = -0.7 n m^3 of the mean spin m: one of its modes appears behind a barrier."""
+
+    def __init__(self, n: int = 200) -> None:
+        super().__init__()
+        self.n_sites = n
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies of a batch of states."""
+        return -0.7 * self.n_sites * (2 * x.mean(1) - 1) ** 3
+
+
+def second_moments(found: Samples) -> Tensor:
+    """Means of all products of two bits."""
+    x = found.x.double()
+    if found.log_weights is None:
+        return x.T @ x / len(x)
+    return (found.log_weights.double().softmax(0)[:, None] * x).T @ x
+
+
+def agree(samples: list[Samples]) -> bool:
+    """Tell whether any two sets of samples have nearly the same second moments."""
+    pairs = itertools.combinations(map(second_moments, samples), 2)
+    return max(float((a - b).square().mean().sqrt()) for a, b in pairs) <= TOLERANCE
+
+
+def pooled(runs: list[Samples]) -> Samples:
+    """Join runs, each with its weights."""
+    log_weights = [run.log_weights for run in runs if run.log_weights is not None]
+    x = torch.cat([run.x for run in runs])
+    return Samples(x, runs[0].evaluations, torch.cat(log_weights))
+
+
+def anneal(problem: Problem, n_steps: int, generator: Generator) -> list[Samples]:
+    """Three runs of SMC."""
+    how = problem, n_steps, generator, 0.5
+    return [sampling.annealing(*how) for _ in range(N_RUNS)]
+
+
+def follow(problem: Problem, options: Options, seed: int) -> np.ndarray:
+    """Follow the recipe once; the steps are those of the last runs, infinite if none.
+
+    Evaluations and seconds are those of all runs of SMC, for 1,000 samples each.
+    """
+    generator, n_steps = make_generator(seed), FIRST
+    began = time.process_time()
+    runs = anneal(problem, n_steps, generator)
+    spent = sum(run.evaluations for run in runs)
+    agreed = False
+    while not agreed and n_steps < LAST:
+        n_steps *= 2
+        before, runs = runs, anneal(problem, n_steps, generator)
+        spent += sum(run.evaluations for run in runs)
+        agreed = agree([*before, *runs])
+    seconds = time.process_time() - began
+    chains = sampling.gibbs(problem, n_steps, generator)
+    result = pooled(runs)
+    place = sampling.columns(problem).index(problem.shown) - 3
+    error, of_gibbs = (
+        sampling.errors(problem, found)[place] for found in (result, chains)
+    )
+    steps = n_steps if agreed else math.inf
+    same = agree([result, chains])
+    return np.array([[steps, seconds, spent, error, same, of_gibbs]])
+
+
+PROBLEMS = {**sampling.PROBLEMS, "hidden": lambda: MeanField(Cubic())}
+
+
+def study(name: str) -> None:
+    """Follow the recipe on one problem with every seed, and store what it gave."""
+    problem = PROBLEMS[name]()
+
+    def run(method: str, options: Options, seed: int) -> np.ndarray:
+        return follow(problem, options, seed)
+
+    scalars: dict[str, Any] = {
+        "references": sampling.references(problem),
+        "shown": "error",
+        "measure": problem.shown,
+        "columns": COLUMNS,
+        "n_sites": problem.energy.n_sites,
+    }
+    config = {"n_runs": N_RUNS, "first": FIRST, "last": LAST, "tolerance": TOLERANCE}
+    shared.study(f"recipe {name}", {"recipe": {}}, run, scalars, config, seeds=SEEDS)
+
+
+if __name__ == "__main__":
+    shared.command_line(__doc__, PROBLEMS, study)
