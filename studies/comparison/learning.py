@@ -190,18 +190,10 @@ def batches(x: Tensor) -> Callable[[Generator], Tensor]:
     return lambda g: x[torch.randint(len(x), (BATCH,), generator=g)]
 
 
-def couplings(
-    sigma: float, glass: bool = False, side: int = 10, n_data: int = 50_000
-) -> Problem:
-    """Couplings of an Ising lattice from 50,000 samples; the error is their RMSE.
-
-    The couplings of a glass have random signs.
-    """
+def couplings(sigma: float, side: int = 10, n_data: int = 50_000) -> Problem:
+    """Couplings of an Ising lattice from 50,000 samples; the error is their RMSE."""
     first, second = torch.triu_indices(side**2, side**2, 1)
     truth = sigma * energies.lattice_adjacency(side).float()[first, second]
-    if glass:
-        signs = 2 * torch.randint(2, truth.shape, generator=make_generator(0)) - 1
-        truth = truth * signs
 
     def error(model: Ising) -> float:
         return rmse(model.symmetric_coupling[first, second], truth)
@@ -209,14 +201,7 @@ def couplings(
     @cache  # all methods have the same data
     def spins(seed: int) -> Tensor:
         source = stream("data of the comparison", seed)
-        if not glass:
-            of = {"n_sweeps": 2000, "generator": source}
-            return data.ising_samples(side, sigma, n_data, **of)
-        coupling = zero.clone()
-        coupling[first, second] = truth
-        model = Ising(coupling + coupling.T)
-        x = torch.randint(2, (n_data, side**2), generator=source).float()
-        return ising_gibbs(model, x, 300, generator=source)
+        return data.ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
 
     zero = torch.zeros(side**2, side**2)
     return Problem(
@@ -400,7 +385,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "16 bits checkerboard": lambda: sixteen_bits("checkerboard"),
     "32 bits 2spirals": lambda: wide_bits("2spirals"),
     "plane checkerboard": lambda: plane("checkerboard"),
-    "couplings glass": lambda: couplings(0.3, glass=True),
     "bars": bars,
     "16 bits pinwheel": lambda: sixteen_bits("pinwheel"),
     "32 bits pinwheel": lambda: wide_bits("pinwheel"),

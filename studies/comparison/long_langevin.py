@@ -1,4 +1,4 @@
-"""DMALA on the cold 2D glass, with as many evaluations as SMC needs.
+"""DMALA on the cold 2D glass, until it has made the evaluations that SMC needs.
 
 A chain that goes on is evaluated after T, 2 T, ... steps, up to the last. Run: python
 -m studies.comparison.long_langevin
