@@ -14,7 +14,7 @@ from ebmtut.experiments.drl import plane as planes
 from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result
 from ebmtut.states import enumerate_states
-from studies.comparison import learning, long_chains, sampling, shared
+from studies.comparison import learning, long_chains, recipe, sampling, shared
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +111,9 @@ def test_almost_all_probability_of_the_rbm_is_on_bars_and_stripes():
     assert float(p[~bars].sum()) > 0  # the rest is there, too
 
 
-def test_two_modes_are_counted_as_enumeration_sums_them():
-    counted = sampling.MeanField(7)
+@pytest.mark.parametrize("model", [sampling.two_modes(7), recipe.Cubic(7)])
+def test_modes_are_counted_as_enumeration_sums_them(model):
+    counted = sampling.MeanField(model)
     listed = sampling.Enumerated(counted.energy)
     assert counted.log_partition == pytest.approx(listed.log_partition, abs=1e-4)
     np.testing.assert_allclose(counted.means, listed.means, atol=1e-5)
@@ -246,10 +247,16 @@ def test_who_arrives_is_who_stays_near_exact_samples(errors, cost):
     assert evaluations == (cost and pytest.approx(30 * cost))
 
 
-@pytest.mark.parametrize("file", [*comparison.SAMPLING, *comparison.LEARNING])
+STUDIES = {
+    **dict.fromkeys(comparison.SAMPLING, sampling),
+    **dict.fromkeys(comparison.LEARNING | comparison.BY_EVALUATIONS, learning),
+}
+
+
+@pytest.mark.parametrize("file", STUDIES)
 def test_stored_problems_have_the_seeds_of_the_study(file):
     result = load_result(f"comparison/{file}", "full", comparison.STUDIES)
-    seeds = (learning if file in comparison.LEARNING else sampling).SEEDS
+    seeds = STUDIES[file].SEEDS
     assert {len(runs) for runs in result.arrays.values()} == {len(seeds)}
     assert set(result.arrays) <= set(comparison.METHODS)
 
@@ -276,7 +283,10 @@ def test_evaluations_of_training_are_those_for_a_thousand_samples(glass, monkeyp
     assert sampling.training(glass, 0.1) == [(2.0, spent)] * len(sampling.SEEDS)
 
 
-@pytest.mark.parametrize("files", [comparison.SAMPLING, comparison.LEARNING])
+ALL = (comparison.SAMPLING, comparison.LEARNING, comparison.BY_EVALUATIONS)
+
+
+@pytest.mark.parametrize("files", ALL)
 def test_the_filters_of_a_page_are_those_that_a_method_meets(files):
     results = comparison.load(files)
     met = {a for r in results.values() for m in r.arrays for a in ASKED[m]}
@@ -289,7 +299,7 @@ ASKED = {name: method.asks for name, method in comparison.METHODS.items()}
 def test_methods_can_be_told_apart():
     looks = [(m.color, m.marker) for m in comparison.METHODS.values()]
     assert len(set(looks)) == len(looks)
-    for files in (comparison.SAMPLING, comparison.LEARNING):
+    for files in ALL:
         results = comparison.load(files).values()
         names = {name for result in results for name in result.arrays}
         assert len({comparison.METHODS[name].color for name in names}) == len(names)
@@ -311,16 +321,10 @@ def test_tables_of_arrivals_and_ends_say_what_was_stored():
     lattices, others = slice(3), slice(4, None)
     assert told["Gibbs"][lattices] == ["0.42", "0.87", "0.94"]
     assert (told["Gibbs"][3], told["SMC"][3]) == ("18", "20")
-    assert told["Gibbs"][others] == ["28", "–", "–", "2.8", "1.2", "364", "3.7"]
+    assert told["Gibbs"][others] == ["28", ">7.0k", ">3.6k", "2.8", "1.2", "364", "3.7"]
     assert told["SMC"][4:6] == ["311", "3.0k"] and told["DMALA"][2] == "1.3k"
-    assert told["PMP"][others] == ["14", "–", "–", "20", "–", "–", ""]
-    stopped = [
-        comparison.curve(r, m, "seconds").cost[-1]
-        for r in comparison.load(files).values()
-        for m in r.arrays
-        if not comparison.cost_to_arrive(r, m, "seconds")
-    ]
-    assert [round(float(of(stopped))) for of in (min, max)] == [1, 7]
+    vain = [">" if text.startswith(">") else text for text in told["PMP"][others]]
+    assert vain == ["14", ">", ">", "20", ">", ">", ""]
     # No run begins when one has taken the budget.
     for result in comparison.load(files).values():
         for runs in result.arrays.values():
@@ -375,9 +379,15 @@ def test_dmala_saves_evaluations_but_stays_in_its_modes():
     gibbs = comparison.curve(modes, "Gibbs", "evaluations").error[-1]
     assert late == pytest.approx(np.full(3, gibbs), rel=0.05)
     (cold,) = comparison.load(["sampling-strip-2"]).values()
-    stopped = comparison.curve(cold, "DMALA", "evaluations").cost[-1]
-    assert round(stopped, -2) == 1500
-    assert comparison.cost_to_arrive(cold, "SMC", "evaluations") > 164_000
+    name = "comparison/long-langevin-strip-2"
+    longer = load_result(name, "full", shared.FOLDER)
+    found = comparison.curve(longer, "DMALA", "evaluations")
+    needed = comparison.cost_to_arrive(cold, "SMC", "evaluations")
+    assert (
+        found.cost[-1] == pytest.approx(197_000, rel=0.01) and found.cost[-1] > needed
+    )
+    exact = longer.scalars["references"]["exact"]["pairs"]
+    assert f"{found.error[-1] / exact:.1f}" == "6.6"
     _, median, _ = end_of("strip-1", "DMALA")
     assert 1.8 < median < 1.95
 
@@ -573,6 +583,42 @@ def test_long_chains_make_as_many_sweeps(glass):
     assert worst_z(glass, late.x) < 5
 
 
+def test_samples_agree_up_to_the_tolerance():
+    ones, zeros = torch.ones(10, 4), torch.zeros(10, 4)
+    even = torch.zeros(10).double()
+    # Weights that are all on the ones, and a set that differs from it by 0.1.
+    weighted = torch.cat([even, even - 100])
+    first = sampling.Samples(ones, 0, even)
+    same = sampling.Samples(torch.cat([ones, zeros]), 0, weighted)
+    apart = sampling.Samples(torch.cat([ones[:9], zeros[:1]]), 0)
+    assert recipe.agree([first, same, first])
+    assert not recipe.agree([first, same, apart])
+    joined = recipe.pooled([first, same])
+    torch.testing.assert_close(
+        recipe.second_moments(joined), recipe.second_moments(first)
+    )
+
+
+def test_the_recipe_doubles_until_runs_agree(glass, monkeypatch):
+    steps, _, spent, error, rise, agrees, of_gibbs = recipe.follow(glass, {}, 0)[0]
+    assert steps == 32 and spent == (3 * (16 + 32) + 2 * 32) * (8 + 1)
+    assert agrees and error < 0.03 and of_gibbs < 0.03 and abs(rise) < 0.2
+    monkeypatch.setattr(recipe, "TOLERANCE", 0.0)
+    monkeypatch.setattr(recipe, "LAST", 64)
+    steps, _, spent, *_ = recipe.follow(glass, {}, 0)[0]
+    assert steps == np.inf
+    spent_on_starts = 2 * recipe.LAST
+    assert spent == (3 * (2 * recipe.LAST - recipe.FIRST) + spent_on_starts) * (8 + 1)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_another_start_has_the_same_log_z(glass, known):
+    problem = glass if known else sampling.Enumerated(Unknown(glass.energy))
+    run = recipe.from_start(problem, math.log(4), 64, make_generator(0))
+    assert recipe.log_partition(run) == pytest.approx(glass.log_partition, abs=0.2)
+    assert sampling.errors(problem, run)[1] < 0.05
+
+
 def test_evaluations_that_the_page_compares():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
     # Estimates of log Z at the costs of the flow with its training, and without.
@@ -595,15 +641,6 @@ def test_evaluations_that_the_page_compares():
                 assert 0.035 < level.min() < level.max() < 0.065
 
 
-def test_losses_take_as_many_steps_as_the_page_says():
-    steps = [
-        np.median(runs[:, -1, 0])
-        for result in comparison.load(comparison.LEARNING).values()
-        for runs in result.arrays.values()
-    ]
-    assert [round(float(of(steps))) for of in (min, max)] == [359, 12156]
-
-
 def test_enumeration_costs_about_as_much_as_smc():
     listing, smc = [], []
     for name in ("rbm", "spin-glass", "independent-sets", "network"):
@@ -617,11 +654,107 @@ def test_enumeration_costs_about_as_much_as_smc():
     assert found == [66, 262, 34, 295]
 
 
-def test_updates_of_the_exercise():
-    (result,) = comparison.load(["learning-16-bits-checkerboard"]).values()
-    ends = {m: np.median(result.arrays[m][:, -1], 0) for m in ("CD", "PL")}
-    assert [*ends["CD"][[0, 2]]] == [1198, 2_300_160]
-    assert [*ends["PL"][[0, 2]]] == [2379, 15_530_112]
+def ends(files):
+    """Median, lowest and highest last error: by model, then loss, the best first."""
+    found = {}
+    for file, result in comparison.load(files).items():
+        last = {m: comparison._end(result, m) for m in result.arrays}
+        name = file.removeprefix("learning-").removeprefix("by-evaluations-")
+        found[name] = dict(sorted(last.items(), key=lambda item: item[1]))
+    return found
+
+
+def alike(last):
+    """Losses that are best, or not distinguishable from the best."""
+    least, _, high = min(last.values())
+    return {m for m, (x, low, _) in last.items() if x <= high and low <= least}
+
+
+BITS = (
+    "16-bits-checkerboard",
+    "16-bits-pinwheel",
+    "32-bits-2spirals",
+    "32-bits-pinwheel",
+)
+
+
+def test_three_questions_decide_which_loss_is_best():
+    seconds, evaluations = ends(comparison.LEARNING), ends(comparison.BY_EVALUATIONS)
+    assert [*seconds] == [*evaluations]
+    best = {name: alike(last) for name, last in seconds.items()}
+    assert best == {
+        "couplings-critical": {"PL"},
+        "digits": {"CD"},
+        "bars": {"ED-Bern"},
+        "16-bits-checkerboard": {"ratio matching"},
+        "16-bits-pinwheel": {"PL"},
+        "32-bits-2spirals": {"PL"},
+        "32-bits-pinwheel": {"PL"},
+        "plane-checkerboard": {"ED-Gauss"},
+        "plane-pinwheel": {"ED-Gauss"},
+    }
+    for name in BITS:
+        assert set([*seconds[name]][:2]) == {"PL", "ratio matching"}
+    of_couplings = evaluations["couplings-critical"]
+    close = [
+        m
+        for m, end in of_couplings.items()
+        if end[0] < 1.03 * min(of_couplings.values())[0]
+    ]
+    assert set(close) == {"PL", "CD", "ratio matching"}
+    first = {name: next(iter(last)) for name, last in evaluations.items()}
+    assert first["digits"] == "CD" and first["bars"] == "ED-Bern"
+    assert alike(evaluations["16-bits-checkerboard"]) == {"ratio matching", "PL"}
+    assert first["16-bits-pinwheel"] == "CD"
+    for name in BITS[2:]:
+        last = evaluations[name]
+        assert alike(last) == {"CD"} and 0.4 < last["CD"][0] / last["PL"][0] < 0.6
+    assert {first[f"plane-{name}"] for name in ("checkerboard", "pinwheel")} == {
+        "ED-Gauss"
+    }
+
+
+def test_separate_modes_are_weighed_by_losses_that_see_far():
+    lines = enumerate_states(4, dtype=torch.float32)
+    drawn = lines[:, :, None].expand(-1, 4, 4)
+    images = torch.cat([drawn, drawn.mT]).flatten(1).unique(dim=0)
+    apart = (images[:, None] != images).sum(2) + 16 * torch.eye(len(images))
+    assert len(images) == 30 and apart.min() == 4
+    for of in (comparison.LEARNING, comparison.BY_EVALUATIONS):
+        last = {m: end[0] for m, end in ends(of)["bars"].items()}
+        assert max(last["ED-Bern"], last["ED-Grid"], last["PCD"]) < 0.4
+        assert min(last[m] for m in ("PL", "ratio matching", "CD")) > 1
+        assert max(last[m] for m in ("PL", "ratio matching", "CD")) < 2.55
+    (bars,) = comparison.load(["learning-bars"]).values()
+    cd = comparison.curve(bars, "CD", "seconds").error
+    assert cd[-1] > cd[-2] > cd[-3]
+
+
+def test_baselines_are_worse_than_the_best_losses():
+    for files in (comparison.LEARNING, comparison.BY_EVALUATIONS):
+        for result in comparison.load(files).values():
+            base = result.scalars["references"]["baseline"]["error"]
+            assert (
+                min(comparison._end(result, m)[0] for m in result.arrays) < 0.75 * base
+            )
+
+
+def test_losses_without_chains_make_more_evaluations_in_parallel():
+    over_cd = []
+    for name in BITS:
+        result = comparison.load([f"learning-{name}"])[f"learning-{name}"]
+        made = {
+            m: comparison.curve(result, m, "evaluations").cost[-1]
+            for m in result.arrays
+        }
+        cd = made.pop("CD")
+        made.pop("PCD")
+        over_cd += [n / cd for n in made.values()]
+    assert [round(float(of(over_cd))) for of in (min, max)] == [6, 9]
+    told = comparison.load(comparison.BY_EVALUATIONS)[
+        "learning-by-evaluations-32-bits-2spirals"
+    ]
+    assert told.scalars["methods"]["CD"]["options"]["n_moves"] == 3
 
 
 def test_losses_leave_the_uniform_distribution_at_different_times():
@@ -641,16 +774,25 @@ def test_losses_leave_the_uniform_distribution_at_different_times():
 
 
 def test_estimates_of_log_z_are_exact_enough():
-    (result,) = comparison.load(["learning-32-bits-2spirals"]).values()
-    found = {
-        m: told["standard error of log Z"]
-        for m, told in result.scalars["methods"].items()
-    }
-    assert found.pop("PCD") > 0.004 > max(found.values()) > 0
+    """The largest standard errors of all runs of a loss, also those while it is tuned.
+
+    Of two losses a run that is far off was tuned: of PCD, and of ratio matching at a
+    rate at which training diverges.
+    """
+    every = comparison.load(comparison.LEARNING | comparison.BY_EVALUATIONS)
+    found = [
+        (told["standard error of log Z"], method)
+        for file, result in every.items()
+        if "32-bits" in file
+        for method, told in result.scalars["methods"].items()
+    ]
+    large = [method for error, method in found if error > 0.0055]
+    assert set(large) == {"PCD", "ratio matching"} and len(large) <= 6 < len(found) / 3
 
 
 def test_the_learning_rate_of_every_loss_was_found_between_others():
-    for result in comparison.load(comparison.LEARNING).values():
+    every = comparison.load(comparison.LEARNING | comparison.BY_EVALUATIONS)
+    for result in every.values():
         for told in result.scalars["methods"].values():
             rates = [options["rate"] for options, _ in told["tried"]]
             assert min(rates) < told["options"]["rate"] < max(rates)

@@ -33,7 +33,6 @@ SAMPLING = {
 }
 LEARNING = {
     "learning-couplings-critical": "couplings, lattice",
-    "learning-couplings-glass": "couplings, glass",
     "learning-digits": "RBM, digits",
     "learning-bars": "RBM, bars",
     "learning-16-bits-checkerboard": "16 bits, checkerboard",
@@ -48,6 +47,9 @@ BY_EVALUATIONS = {
     file.replace("learning-", "learning-by-evaluations-"): name
     for file, name in LEARNING.items()
 }
+#: Where the recipe of the page was followed, and the stored problem of samplers.
+RECIPE = {file.replace("sampling-", "recipe-"): file for file in SAMPLING}
+RECIPE |= {"recipe-hidden": "hidden mode"}
 #: Names of columns that must be short to stand beside each other on a telephone.
 COLUMNS = {
     "DMALA": "DMA-\nLA",
@@ -62,7 +64,7 @@ COLUMNS = {
 }
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
-    "values": "need values of the energy alone",
+    "values": "need no gradient",
     "gradient": "need values or gradients",
     "log Z": "estimate log Z",
     "no chains": "need no chains",
@@ -292,8 +294,8 @@ def _arrivals(
 def draw_arrivals(results: Mapping[str, Result]) -> Figure:
     """Draw what each sampler spends until it is near, darkest where that is least.
 
-    A dash stands for one that is not near. Below a line are energies whose states can
-    be enumerated.
+    Grey, after ">", is what one spent that is not near. Below a line are energies whose
+    states can be enumerated.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 7.6))
     large = sum(r.scalars["n_sites"] > FEW_BITS for r in results.values())
@@ -312,6 +314,34 @@ def draw_arrivals(results: Mapping[str, Result]) -> Figure:
         )
         ax.set_title(title, loc="left")
         ax.axhline(large - 0.5, color="#333333", lw=1.5)
+    return figure
+
+
+def draw_recipe(
+    results: Mapping[str, Result], sampling: Mapping[str, Result]
+) -> Figure:
+    """Draw how the recipe ended: medians over the seeds; errors in blue are near.
+
+    The cost is that of all its runs over that of one run of SMC that reaches the
+    target, in evaluations; errors are in units of that of exact samples.
+    """
+    columns = ("steps", "cost", "rise", "error\nSMC", "error\nGibbs", "agree")
+    texts, shade = [], np.full((len(results), len(columns)), np.nan)
+    for file, row in zip(results, shade, strict=True):
+        result = results[file]
+        name, runs = RECIPE[file], result.arrays["recipe"][:, 0].astype(float)
+        of = dict(zip(result.scalars["columns"], np.median(runs, axis=0), strict=True))
+        unit = result.scalars["references"]["exact"][result.scalars["measure"]]
+        one = name in sampling and cost_to_arrive(sampling[name], "SMC", "evaluations")
+        errors = of["error"] / unit, of["Gibbs error"] / unit
+        row[3:5] = [1.0 if error <= NEAR else np.nan for error in errors]
+        cost = f"{of['evaluations'] / one:.0f}" if one else ""
+        told = [f"{of['steps']:.0f}", cost, f"{of['rise']:z.1f}"]
+        agree = f"{runs[:, -2].sum():.0f}/{len(runs)}"
+        texts.append([*told, *map(_digits, errors), agree])
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.4))
+    names = [SAMPLING.get(name, name) for name in RECIPE.values()]
+    _shaded(ax, shade, np.array(texts), shade > np.inf, names, columns)
     return figure
 
 
@@ -371,10 +401,11 @@ def _methods(results: Mapping[str, Result], cost: str = "seconds") -> list[str]:
 
 
 def _told(result: Result, method: str, cost: str) -> str:
-    """Write the cost until a method is near, or a dash if it was run and never is."""
+    """Write the cost until a method is near, or after ">" what it spent in vain."""
     if found := cost_to_arrive(result, method, cost):
         return _spent(cost, found)
-    return "–" if curve(result, method, cost) else ""
+    run = curve(result, method, cost)
+    return f">{_spent(cost, run.cost[-1])}" if run else ""
 
 
 def _spent(cost: str, spent: float) -> str:
@@ -412,6 +443,8 @@ def _shaded(
         weight = "bold" if bold[row, column] else "normal"
         size = 12 if len(text) < 4 else 11 if len(text) < 5 else 9.5
         kind: Any = {"ha": "center", "va": "center", "fontsize": size, "weight": weight}
+        if text.startswith(">"):
+            kind |= {"fontsize": 8, "color": "#555555"}
         ax.text(column, row, text, **kind)
     ax.set_xticks(range(len(columns)), columns, fontsize=9)
     ax.set_yticks(range(len(rows)), rows, fontsize=12)

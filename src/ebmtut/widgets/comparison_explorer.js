@@ -25,7 +25,8 @@ function ticks([low, high]) {
     for (let k = Math.floor(low); k <= high; k += 1)
       some.push(...marks.map((mark) => mark * 10 ** k));
     const inside = some.filter((v) => v >= 10 ** low && v <= 10 ** high);
-    if (inside.length > 1) return inside.map((v) => [v, short(v)]);
+    if (inside.length > 1)
+      return inside.map((v) => [v, v < 1e4 || v >= 1e6 ? short(v) : `${v / 1e3}k`]);
   }
   const [first, last] = [10 ** low, 10 ** high];
   const unit = 10 ** Math.floor(Math.log10((last - first) / 2));
@@ -126,10 +127,9 @@ function legend(canvas, problem, { cost, asks }, found) {
   const known = chosen(problem, cost, asks).sort((a, b) =>
     (rows[a.name]?.error ?? Infinity) - (rows[b.name]?.error ?? Infinity));
   const unit = cost === "seconds" ? " s" : "";
-  const lowest = Math.min(...found.map(({ low }) => low));
-  const highest = Math.max(...found.map(({ high }) => high));
+  const [lowest, highest] = ranges(problem, cost).y;
   const across = (v) => ERRORS.left + (ERRORS.right - ERRORS.left)
-    * (lowest < highest ? Math.log(v / lowest) / Math.log(highest / lowest) : 0);
+    * (Math.log10(v) - lowest) / (highest - lowest);
   const height = Math.min(64, (SIZE[1] - 20) / known.length);
   const small = (text, x, y) => {
     const { font } = context;
@@ -137,6 +137,15 @@ function legend(canvas, problem, { cost, asks }, found) {
     context.fillText(text, x, y);
     context.font = font;
   };
+  if (problem.lines.exact) {
+    context.strokeStyle = "#888888";
+    context.lineWidth = 2;
+    context.setLineDash([14, 8]);
+    context.beginPath();
+    context.moveTo(across(2 * problem.lines.exact), 10);
+    context.lineTo(across(2 * problem.lines.exact), 10 + height * known.length);
+    context.stroke();
+  }
   known.forEach((method, k) => {
     const y = 30 + height * k;
     context.strokeStyle = method.color;
@@ -240,7 +249,7 @@ function render({ model: state, el }) {
     const told = verdict(problem.lines, found);
     const banded = told.near.length ? told.near : told.best;
     const now = { cost, asks, budget, named: banded };
-    budgetSlider.show(budget, short(at), "at cost");
+    budgetSlider.show(budget, amount(at, cost), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
     const price = `${short(at)} ${priced(problem, cost)}`;
