@@ -619,6 +619,36 @@ def test_another_start_has_the_same_log_z(glass, known):
     assert sampling.errors(problem, run)[1] < 0.05
 
 
+def test_what_the_page_tells_of_the_recipe():
+    problems = comparison.load(comparison.SAMPLING)
+    agreed, cost, ratios, confirmed = 0, [], {}, []
+    for file, result in comparison.load(comparison.RECIPE).items():
+        runs = dict(zip(recipe.COLUMNS, result.arrays["recipe"][:, 0].T, strict=True))
+        unit = result.scalars["references"]["exact"][result.scalars["measure"]]
+        done = np.isfinite(runs["steps"])
+        assert (runs["error"] / unit)[done].max() < comparison.NEAR
+        ratios[file] = np.median(runs["Gibbs error"]) / unit
+        disagrees = {"recipe-strip-2", "recipe-two-modes", "recipe-hidden"}
+        assert runs["agrees"].tolist() == [float(file not in disagrees)] * 5
+        name = comparison.RECIPE[file]
+        if name not in problems:
+            assert runs["rise"].min() > 4.5
+            continue
+        agreed += int(done.sum())
+        assert runs["rise"].max() < recipe.RISE
+        one = comparison.cost_to_arrive(problems[name], "SMC", "evaluations")
+        cost.append(np.median(runs["evaluations"]) / one)
+        # A log Z that was too high was repeated twice.
+        last = np.where(done, runs["steps"], recipe.LAST)
+        each = result.scalars["n_sites"] + 1
+        plain = (3 * (2 * last - recipe.FIRST) + 2 * last) * each
+        confirmed.append(int((runs["evaluations"] > 1.01 * plain).sum()))
+    assert agreed == 53 and sum(confirmed) == 1
+    assert [round(float(of(cost))) for of in (min, max)] == [8, 149]
+    assert max(cost) == cost[list(problems).index("sampling-lattice-03")]
+    assert 4 < ratios["recipe-rbm"] < 4.5 and 6 < ratios["recipe-strip-2"] < 7
+
+
 def test_evaluations_that_the_page_compares():
     lattice = comparison.load(comparison.SAMPLING)["sampling-lattice-critical"]
     # Estimates of log Z at the costs of the flow with its training, and without.
