@@ -72,7 +72,7 @@ class Problem:
     rates: tuple[float, ...]
     baseline: float
     measure: str
-    #: The budget where it is evaluations: what CD takes a few seconds for.
+    #: The budget where it is evaluations: CD makes them in at most about ten seconds.
     n_evaluations: float = 2e6
     #: Standard errors of the estimates of log Z since they were last told.
     log_z_errors: list[float] = field(default_factory=list)
@@ -248,12 +248,16 @@ def digits(n_hidden: int = 16, n_train: int = 1500) -> Problem:
     )
 
 
-def bars(side: int = 4, n_hidden: int = 16) -> Problem:
-    """Bars and stripes of 4 x 4 bits by an RBM; the error is the KL."""
+def bars_and_stripes(side: int) -> Tensor:
+    """All images of full rows, or of full columns, as rows of bits."""
     lines = enumerate_states(side, dtype=torch.float32)
     drawn = lines[:, :, None].expand(-1, side, side)
-    images = torch.cat([drawn, drawn.mT]).flatten(1).unique(dim=0)
-    n_sites = side**2
+    return torch.cat([drawn, drawn.mT]).flatten(1).unique(dim=0)
+
+
+def bars(side: int = 4, n_hidden: int = 16) -> Problem:
+    """Bars and stripes of 4 x 4 bits by an RBM; the error is the KL."""
+    images, n_sites = bars_and_stripes(side), side**2
 
     def new_model(generator: Generator) -> RBM:
         weight = 0.1 * torch.randn(n_hidden, n_sites, generator=generator)

@@ -25,7 +25,8 @@ from studies.comparison.shared import Options
 
 N_RUNS, FIRST, LAST = 3, 16, 2048
 #: Root mean square of the differences of E[x_i x_j] up to which samples agree. Those of
-#: independent sets of 1,000 samples have at most 0.02.
+#: independent sets of 1,000 samples are expected to have up to 0.02, and have more by
+#: chance, above all where all bits move together.
 TOLERANCE = 0.07
 #: Logits of the bits of the other starts, and the rise of log Z that counts.
 STARTS, RISE = (math.log(4), -math.log(4)), 1.0

@@ -379,9 +379,7 @@ def independent_sets(n: int = 18, beta: float = 10.0) -> Enumerated:
 
 def rbm(side: int = 3, n_hidden: int = 8, n_steps: int = 1000) -> Enumerated:
     """RBM with its hidden bits, trained on bars and stripes by exact likelihood."""
-    lines = enumerate_states(side, dtype=torch.float32)
-    bars = lines[:, :, None].expand(-1, side, side)
-    images = torch.cat([bars, bars.mT]).flatten(1).unique(dim=0)
+    images = learning.bars_and_stripes(side)
     n, generator = side**2, make_generator(1)
     weight = 0.5 * torch.randn(n_hidden, n, generator=generator)
     model = energies.RBM(weight, torch.zeros(n_hidden), torch.zeros(n), learnable=True)

@@ -553,6 +553,8 @@ def test_dmala_needs_the_fewest_evaluations_of_four_energies():
     factors = (known["SMC"] / known["DMALA"])[where]
     assert where.tolist() == [1, 2, PLACES["digits"], WARM]
     assert [round(float(of(factors)), 1) for of in (min, max)] == [2.4, 20.8]
+    others = np.min([of for m, of in known.items() if m != "DMALA"], axis=0)
+    assert (known["DMALA"] / others)[where].max() < 0.5
 
 
 def test_long_chains_save_evaluations_on_three_energies():
@@ -744,10 +746,22 @@ def test_three_questions_decide_which_loss_is_best():
     }
 
 
+def test_the_rule_of_tuning_is_not_always_best_at_the_end():
+    name = "couplings-critical"
+    files = f"learning-{name}", f"learning-by-evaluations-{name}"
+    seconds, evaluations = comparison.load(files).values()
+    rates = [
+        r.scalars["methods"]["CD"]["options"]["rate"] for r in (seconds, evaluations)
+    ]
+    assert rates == [0.001, 0.004]
+    found = comparison.curve(seconds, "CD", "evaluations")
+    at = np.interp(np.log(2e7), np.log(found.cost), np.log(found.error))
+    assert f"{np.exp(at):.3f}" == "0.011"
+    assert f"{comparison._end(evaluations, 'CD')[0]:.3f}" == "0.013"
+
+
 def test_separate_modes_are_weighed_by_losses_that_see_far():
-    lines = enumerate_states(4, dtype=torch.float32)
-    drawn = lines[:, :, None].expand(-1, 4, 4)
-    images = torch.cat([drawn, drawn.mT]).flatten(1).unique(dim=0)
+    images = learning.bars_and_stripes(4)
     apart = (images[:, None] != images).sum(2) + 16 * torch.eye(len(images))
     assert len(images) == 30 and apart.min() == 4
     for of in (comparison.LEARNING, comparison.BY_EVALUATIONS):
